@@ -1,0 +1,1 @@
+"""lipdp: differentially private Keras training without per-sample clipping."""

@@ -1,0 +1,66 @@
+"""Rounding error of floating-point arithmetic, as proved relative slacks.
+
+Source: N. Higham, Accuracy and Stability of Numerical Algorithms (2nd ed.), chapters 2 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+
+from lipdp.errors import InvalidValue, UnsafeSetting
+
+_UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
+
+
+def unit_roundoff(dtype: str) -> float:
+    """Unit round-off u of a dtype: ``fl(a op b) = (a op b)(1 + d)`` with ``|d| <= u``.
+
+    Args:
+        dtype: ``"float32"`` or ``"float64"``; others have no proved slack here and are refused.
+
+    Raises:
+        UnsafeSetting: If the dtype is not one of the two.
+    """
+    if dtype not in _UNIT_ROUNDOFF:
+        raise UnsafeSetting(
+            "No rounding bound is proved for this dtype",
+            received=dtype,
+            fix="Use float32 or float64 (half and mixed precision are refused)",
+        )
+    return _UNIT_ROUNDOFF[dtype]
+
+
+def gamma(n: int, unit: float) -> float:
+    """Bound of the relative error of n successive roundings, ``n u / (1 - n u)``.
+
+    A sum or inner product of n terms, in any order, is exact up to ``gamma(n) * sum |terms|``
+    (Higham, Lemma 3.1 and section 3.1).
+
+    Args:
+        n: Number of roundings, at least 0.
+        unit: Unit round-off of the arithmetic.
+
+    Raises:
+        InvalidValue: If n is negative or ``n u >= 1``.
+    """
+    if n < 0 or n * unit >= 1.0:
+        raise InvalidValue(
+            "The number of roundings has no error bound in this precision",
+            received=n,
+            fix="Use a smaller layer or float64",
+        )
+    return n * unit / (1.0 - n * unit)
+
+
+def product_slack(inner: int, side: int, unit: float) -> float:
+    """Relative slack of a computed matrix-vector product, against ``||W||_2 ||x||``.
+
+    ``|fl(W x) - W x| <= gamma_n |W||x|`` entrywise, and ``|| |W| ||_2 <= ||W||_F <=
+    sqrt(min side) ||W||_2``.
+
+    Args:
+        inner: Length of each inner product.
+        side: The smaller side of the matrix.
+        unit: Unit round-off of the arithmetic.
+    """
+    return gamma(inner, unit) * math.sqrt(side)
