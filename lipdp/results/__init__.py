@@ -1,1 +1,5 @@
-"""results."""
+"""What a run leaves behind (JSON, no private data)."""
+
+from lipdp.results.run import Certified, RunResult, Spent, TestMetrics
+
+__all__ = ["Certified", "RunResult", "Spent", "TestMetrics"]

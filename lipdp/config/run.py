@@ -1,0 +1,93 @@
+"""What a run can be told: the sections of a configuration file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A section that refuses keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Component(BaseModel):
+    """A registered thing by name; further keys are its options, checked against its signature."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All keys but the name."""
+        return dict(self.model_extra or {})
+
+
+class DataSection(Section):
+    """Which rows are trained on: a registered data set, or a file with its schema."""
+
+    name: str | None = None
+    path: str | None = None
+    schema_path: str | None = None
+    target: str | None = None
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    split_seed: Annotated[int, Field(ge=0)] = 0
+    limit_rows: Count | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DataSection:
+        if (self.name is None) == (self.path is None):
+            raise ValueError("give either data.name (a registered set) or data.path (a file)")
+        return self
+
+
+class TrainingSection(Section):
+    """How long, how fast, in which precision."""
+
+    batch_size: Count = 2048
+    steps: Count = 200
+    learning_rate_decay: Literal["constant", "cosine", "linear"] = "constant"
+    dtype: Literal["float32", "float64"] = "float64"
+    initial_seed: Annotated[int, Field(ge=0)] = 0
+
+
+class PrivacySection(Section):
+    """The budget; see ``lipdp.PrivacyBudget``."""
+
+    epsilon: Positive | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    noise_multiplier: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    accountant: str = "pld"
+    allocation: str = "optimal"
+    adjacency: str = "add-remove"
+    seed: int | None = None
+
+    @model_validator(mode="after")
+    def _has_budget(self) -> PrivacySection:
+        if self.epsilon is None and self.noise_multiplier is None:
+            raise ValueError("give privacy.epsilon or privacy.noise_multiplier")
+        return self
+
+
+class CertificatesSection(Section):
+    """Radii (L2, in units of the encoded row) at which the test rows are certified."""
+
+    radii: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=1)] = [0.05, 0.1, 0.2]
+
+
+class RunConfig(Section):
+    """One run, whole."""
+
+    data: DataSection
+    model: Component
+    loss: Component
+    optimizer: Component
+    training: TrainingSection = TrainingSection()
+    privacy: PrivacySection
+    certificates: CertificatesSection = CertificatesSection()

@@ -1,0 +1,83 @@
+"""What a run leaves behind: numbers about the released model, none exact from training rows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+
+
+def _float_to_json(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+#: A float whose infinity is the string "inf" in JSON.
+JsonFloat = Annotated[
+    float, BeforeValidator(float), PlainSerializer(_float_to_json, when_used="json")
+]
+
+
+class Record(BaseModel):
+    """A frozen part of a result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Spent(Record):
+    """What the training cost. ``delta`` includes the probability of an overflowing batch."""
+
+    epsilon: JsonFloat
+    delta: float
+    steps: int
+    sampling_rate: float
+    noise_multiplier: float
+    accountant: str
+    adjacency: str
+
+
+class TestMetrics(Record):
+    """Exact metrics on the held-out rows."""
+
+    __test__ = False
+
+    rows: int
+    accuracy: float
+    auroc: float | None
+    majority_accuracy: float
+
+
+class Certified(Record):
+    """What stays right under every perturbation of Euclidean norm at most ``radius``."""
+
+    radius: float
+    unit: str
+    accuracy: float
+    auroc: float | None
+
+
+class RunResult(Record):
+    """Everything in ``result.json``."""
+
+    name: str
+    created: str
+    config: dict[str, Any]
+    plan: dict[str, Any]
+    statement: str
+    spent: Spent
+    test: TestMetrics
+    certified: list[Certified]
+    lipschitz_constant: JsonFloat
+    training_rows: int
+    seconds: float
+    versions: dict[str, str]
+
+    def save(self, path: Path) -> None:
+        """Writes the result as JSON."""
+        path.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> RunResult:
+        """Reads a result written by ``save``."""
+        return cls.model_validate_json(path.read_text(encoding="utf-8"))
