@@ -1,5 +1,19 @@
 """What a run can be told (TOML, pydantic, no unknown keys)."""
 
+from lipdp.config.load import DEFAULT_PATH, dump_config, load_config
 from lipdp.config.run import Component, RunConfig
+from lipdp.config.section import Document, Section
+from lipdp.config.toml import parse_toml, read_toml, write_toml
 
-__all__ = ["Component", "RunConfig"]
+__all__ = [
+    "DEFAULT_PATH",
+    "Component",
+    "Document",
+    "RunConfig",
+    "Section",
+    "dump_config",
+    "load_config",
+    "parse_toml",
+    "read_toml",
+    "write_toml",
+]

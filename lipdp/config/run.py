@@ -6,14 +6,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
+from lipdp.config.section import Document, Section
 
+# Strict: neither a boolean nor a text in quotes is a number.
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Positive = Annotated[Number, Field(gt=0)]
+NotNegative = Annotated[Number, Field(ge=0)]
+Fraction = Annotated[Number, Field(gt=0, lt=1)]
+Whole = Annotated[int, Field(strict=True, ge=0)]
+Count = Annotated[int, Field(strict=True, ge=1)]
 
-class Section(BaseModel):
-    """A section that refuses keys it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+#: Sections that name a registered thing.
+COMPONENTS = ("model", "loss", "optimizer")
 
 
 class Component(BaseModel):
@@ -36,14 +40,17 @@ class DataSection(Section):
     path: str | None = None
     schema_path: str | None = None
     target: str | None = None
-    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    split_seed: Annotated[int, Field(ge=0)] = 0
+    test_fraction: Fraction = 0.2
+    split_seed: Whole = 0
     limit_rows: Count | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> DataSection:
         if (self.name is None) == (self.path is None):
-            raise ValueError("give either data.name (a registered set) or data.path (a file)")
+            raise ValueError(
+                "give either data.name (a registered set) or data.path (a file), not both; "
+                "the override data.name= (nothing after it) removes the name"
+            )
         return self
 
 
@@ -54,19 +61,19 @@ class TrainingSection(Section):
     steps: Count = 200
     learning_rate_decay: Literal["constant", "cosine", "linear"] = "constant"
     dtype: Literal["float32", "float64"] = "float64"
-    initial_seed: Annotated[int, Field(ge=0)] = 0
+    initial_seed: Whole = 0
 
 
 class PrivacySection(Section):
     """The budget; see ``lipdp.PrivacyBudget``."""
 
     epsilon: Positive | None = None
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    noise_multiplier: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    delta: Fraction | None = None
+    noise_multiplier: NotNegative | None = None
     accountant: str = "pld"
     allocation: str = "optimal"
     adjacency: str = "add-remove"
-    seed: int | None = None
+    seed: Whole | None = None
 
     @model_validator(mode="after")
     def _has_budget(self) -> PrivacySection:
@@ -78,10 +85,10 @@ class PrivacySection(Section):
 class CertificatesSection(Section):
     """Radii (L2, in units of the encoded row) at which the test rows are certified."""
 
-    radii: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=1)] = [0.05, 0.1, 0.2]
+    radii: Annotated[list[NotNegative], Field(min_length=1)] = [0.05, 0.1, 0.2]
 
 
-class RunConfig(Section):
+class RunConfig(Document):
     """One run, whole."""
 
     data: DataSection

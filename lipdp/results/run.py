@@ -6,7 +6,9 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+
+from lipdp.errors import InvalidData
 
 
 def _float_to_json(value: float) -> float | str:
@@ -22,7 +24,8 @@ JsonFloat = Annotated[
 class Record(BaseModel):
     """A frozen part of a result."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # JSON has no infinity: it is written as text, in free-form parts too.
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
 
 class Spent(Record):
@@ -79,5 +82,16 @@ class RunResult(Record):
 
     @classmethod
     def load(cls, path: Path) -> RunResult:
-        """Reads a result written by ``save``."""
-        return cls.model_validate_json(path.read_text(encoding="utf-8"))
+        """Reads a result written by ``save``.
+
+        Raises:
+            InvalidData: If the file cannot be read or is not such a result.
+        """
+        try:
+            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, ValidationError) as error:
+            raise InvalidData(
+                f"This is not the result of a run ({error})",
+                received=str(path),
+                fix="Give the result.json that a run wrote",
+            ) from None

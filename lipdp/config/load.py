@@ -1,0 +1,88 @@
+"""From a file and overrides to a checked run, and back."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lipdp.config.run import COMPONENTS, RunConfig
+from lipdp.config.toml import read_toml, write_toml
+from lipdp.errors import InvalidConfig
+
+DEFAULT_PATH = Path(__file__).parent / "defaults" / "adult.toml"
+
+
+def load_config(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
+    """Reads, overrides and checks a run.
+
+    Args:
+        path: A TOML file; None is the packaged default, ``DEFAULT_PATH``.
+        overrides: ``key.path=value`` each, later ones win. The value is TOML; a word that is not
+            TOML is text; an empty value removes the key. ``model.name``, ``loss.name`` and
+            ``optimizer.name`` come first, and another name drops the options of the old one.
+
+    Raises:
+        InvalidConfig: If the file or an override cannot be read, a key is unknown, or a value is
+            outside its domain.
+    """
+    tables = read_toml(DEFAULT_PATH if path is None else path)
+    parsed = [_parse(override) for override in overrides]
+    for keys, text in sorted(parsed, key=lambda item: not _names_component(item[0])):
+        _apply(tables, keys, text)
+    return RunConfig(**tables)
+
+
+def dump_config(config: RunConfig) -> str:
+    """TOML that ``load_config`` reads back to an equal run."""
+    return write_toml(config.model_dump())
+
+
+def _parse(override: str) -> tuple[tuple[str, ...], str]:
+    path, equals, text = override.partition("=")
+    keys = tuple(key.strip() for key in path.split("."))
+    if not equals or not all(keys):
+        raise InvalidConfig(
+            "An override must be key=value",
+            received=override,
+            fix="Write it as in privacy.epsilon=3",
+        )
+    return keys, text.strip()
+
+
+def _names_component(keys: tuple[str, ...]) -> bool:
+    return len(keys) == 2 and keys[0] in COMPONENTS and keys[1] == "name"
+
+
+def _apply(tables: dict[str, Any], keys: tuple[str, ...], text: str) -> None:
+    table = tables
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise InvalidConfig(
+                f"{key} in {'.'.join(keys)} is a value, not a section",
+                received=table,
+                fix="Leave out what follows it",
+            )
+    if not text:
+        table.pop(keys[-1], None)
+        return
+    value = _toml_value(text)
+    if _names_component(keys) and table.get("name") != value:
+        table.clear()
+    table[keys[-1]] = value
+
+
+def _toml_value(text: str) -> object:
+    try:
+        read = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError) as error:
+        if text[0] not in "[{\"'":
+            return text
+        raise InvalidConfig(
+            f"The value of an override is not valid TOML: {error}",
+            received=text,
+            fix="Close every bracket and quote",
+        ) from None
+    return read["value"] if len(read) == 1 else text

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lipdp.errors import InvalidData, InvalidValue
+from lipdp.preprocessing import train_test_split
+
+# Two rows of each class that occurs.
+LABELS = st.lists(st.integers(0, 3), min_size=1, max_size=60).map(lambda x: np.array(x + x))
+FRACTIONS = st.floats(0, 1, exclude_min=True, exclude_max=True)
+SEEDS = st.integers(0, 2**70)
+
+
+@given(LABELS, FRACTIONS, SEEDS)
+@example(np.array([0, 0, 1, 1]), 1e-9, 0)
+@example(np.array([0, 0, 1, 1]), 1 - 1e-9, 0)
+def test_every_row_is_on_one_side_and_every_class_on_both(labels, fraction, seed):
+    train, test = train_test_split(labels, fraction, seed)
+    assert sorted([*train, *test]) == list(range(len(labels)))
+    assert set(labels[train]) == set(labels[test]) == set(labels)
+
+
+@given(LABELS, FRACTIONS, SEEDS)
+def test_classes_are_split_alike(labels, fraction, seed):
+    _, test = train_test_split(labels, fraction, seed)
+    for label in np.unique(labels):
+        rows = np.sum(labels == label)
+        exact = min(max(fraction * rows, 1), rows - 1)
+        assert abs(np.sum(labels[test] == label) - exact) <= 0.5
+
+
+@given(LABELS, FRACTIONS, SEEDS, st.integers(0, 3))
+def test_one_more_row_moves_at_most_two_training_rows(labels, fraction, seed, new):
+    if new not in labels:
+        return
+    before, _ = train_test_split(labels, fraction, seed)
+    after, _ = train_test_split(np.append(labels, new), fraction, seed)
+    assert len(set(before) ^ set(after)) <= 2
+
+
+def test_the_seed_decides_and_nothing_else():
+    labels = np.arange(200) % 2
+    first, again, other = (train_test_split(labels, 0.2, seed)[1] for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert set(first) != set(other)
+
+
+def test_the_split_is_random_in_position():
+    labels = np.zeros(10000, dtype=int)
+    _, test = train_test_split(labels, 0.2, 0)
+    first_half = np.sum(test < 5000)
+    assert abs(first_half - 1000) < 5 * np.sqrt(10000 * 0.2 * 0.8 / 4)
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), float("inf")])
+def test_bad_fractions(fraction):
+    with pytest.raises(InvalidValue, match="fraction"):
+        train_test_split(np.array([0, 0, 1, 1]), fraction, 0)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, True, "0", None])
+def test_bad_seeds(seed):
+    with pytest.raises(InvalidValue, match="seed"):
+        train_test_split(np.array([0, 0, 1, 1]), 0.5, seed)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([], "class ids"),
+        ([[0, 1]], "class ids"),
+        (["a", "b"], "class ids"),
+        ([0.0, 1.0], "class ids"),
+        ([0, 0, 1], "Class 1 has a single row"),
+    ],
+)
+def test_bad_labels(labels, words):
+    with pytest.raises(InvalidData, match=words):
+        train_test_split(np.array(labels), 0.5, 0)
