@@ -1,1 +1,18 @@
-"""training."""
+"""Private training through Keras' own fit: plan, noise, sampled batches, ledger, models."""
+
+from lipdp.training.batches import PrivateBatches
+from lipdp.training.loading import load_model
+from lipdp.training.model import Model, Sequential
+from lipdp.training.optimizer import PrivateOptimizer
+from lipdp.training.plan import TrainingPlan
+from lipdp.training.report import statement_of
+
+__all__ = [
+    "Model",
+    "PrivateBatches",
+    "PrivateOptimizer",
+    "Sequential",
+    "TrainingPlan",
+    "load_model",
+    "statement_of",
+]

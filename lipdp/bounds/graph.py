@@ -1,0 +1,131 @@
+"""Keras' own graph as a flat list of calls, nested models inlined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import keras
+
+from lipdp.errors import InvalidState, UnsupportedLayer
+
+
+@dataclass(frozen=True)
+class Call:
+    """One use of one layer.
+
+    Attributes:
+        layer: The layer (or operation) called.
+        inputs: Keys of the tensors that it reads.
+        output: Key of the tensor that it makes.
+        input_shape: Shape of the first input without the batch axis.
+        output_shape: Shape of the output without the batch axis.
+    """
+
+    layer: Any
+    inputs: tuple[int, ...]
+    output: int
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All calls of a model in topological order, its input keys and its output key."""
+
+    calls: tuple[Call, ...]
+    inputs: tuple[int, ...]
+    output: int
+
+
+def graph_of(model: keras.Model) -> Graph:
+    """Flattens a built Sequential or Functional model with one output.
+
+    Raises:
+        InvalidState: If the model is not built.
+        UnsupportedLayer: If it is a subclassed model, whose graph Keras does not know, or has
+            several outputs.
+    """
+    function = _function(model)
+    if len(function.outputs) != 1:
+        raise UnsupportedLayer(
+            f"The model {model.name!r} has several outputs",
+            received=len(function.outputs),
+            fix="Use one output tensor",
+        )
+    keys = count()
+    inputs = tuple(next(keys) for _ in function.inputs)
+    calls: list[Call] = []
+    (output,) = _inline(function, inputs, keys, calls)
+    return Graph(tuple(calls), inputs, output)
+
+
+def _function(model: keras.Model) -> Any:
+    if isinstance(model, keras.Sequential):
+        if not model.built or model._functional is None:
+            raise InvalidState(
+                f"The model {model.name!r} has no input shape yet",
+                fix="Start it with keras.Input(...) or lipdp.layers.BoundedInput(shape, radius)",
+            )
+        return model._functional
+    if not hasattr(model, "_nodes_by_depth"):
+        raise UnsupportedLayer(
+            f"The model {model.name!r} is subclassed and has no graph to prove anything about",
+            received=type(model).__name__,
+            fix="Use lipdp.Sequential(layers) or lipdp.Model(inputs, outputs)",
+        )
+    return model
+
+
+def _inline(
+    function: Any, inputs: tuple[int, ...], keys: Iterator[int], calls: list[Call]
+) -> tuple[int, ...]:
+    known = dict(zip((id(t) for t in function.inputs), inputs, strict=True))
+    for node in _nodes(function):
+        read = tuple(known[id(t)] for t in node.input_tensors)
+        _check_single_output(node)
+        if isinstance(node.operation, keras.Model):
+            made = _inline(_function(node.operation), read, keys, calls)
+        else:
+            made = (next(keys),)
+            calls.append(_call(node, read, made[0]))
+        known.update(zip((id(t) for t in node.outputs), made, strict=True))
+    return tuple(known[id(t)] for t in function.outputs)
+
+
+def _nodes(function: Any) -> Iterator[Any]:
+    """Nodes in the order in which Keras runs them (greatest depth first)."""
+    for depth in sorted(function._nodes_by_depth, reverse=True):
+        yield from (n for n in function._nodes_by_depth[depth] if not n.is_input)
+
+
+def _call(node: Any, read: tuple[int, ...], made: int) -> Call:
+    return Call(
+        layer=node.operation,
+        inputs=read,
+        output=made,
+        input_shape=_shape(node.input_tensors[0]),
+        output_shape=_shape(node.outputs[0]),
+    )
+
+
+def _check_single_output(node: Any) -> None:
+    if len(node.outputs) != 1:
+        raise UnsupportedLayer(
+            f"The layer {node.operation.name!r} returns several tensors",
+            received=len(node.outputs),
+            fix="Use layers with one output",
+        )
+
+
+def _shape(tensor: Any) -> tuple[int, ...]:
+    shape = tuple(tensor.shape[1:])
+    if any(size is None for size in shape):
+        raise UnsupportedLayer(
+            "A tensor has an axis of unknown size, so its bound is unknown",
+            received=tuple(tensor.shape),
+            fix="Give the model a fixed input shape",
+        )
+    return shape

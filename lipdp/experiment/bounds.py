@@ -1,0 +1,90 @@
+"""The table of bounds of a configuration, a run or a saved model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from lipdp.bounds import GradientBounds, gradient_bounds
+from lipdp.config import load_config
+from lipdp.errors import InvalidData, InvalidValue
+from lipdp.experiment.build import build_budget, build_loss, build_model
+from lipdp.experiment.rows import prepare_rows
+from lipdp.losses.base import LipschitzLoss
+from lipdp.privacy import PrivacyLedger
+from lipdp.results import RunResult
+from lipdp.training import load_model
+from lipdp.training.plan import make_plan
+
+
+def bounds_table(source: Path | None, overrides: Sequence[str] = ()) -> pd.DataFrame:
+    """Bounds layer by layer, with the noise that training adds or added.
+
+    Args:
+        source: A configuration (``.toml``), a run's folder, a saved model (``.keras``), or None
+            for the packaged configuration.
+        overrides: ``key=value`` changes of a configuration.
+
+    Returns:
+        Columns layer, variable, output_bound, lipschitz, bound, noise_stddev (NaN if unknown).
+
+    Raises:
+        InvalidValue: If overrides are given for something that is no configuration.
+        InvalidData: If the file or folder is none of the three.
+    """
+    if source is None or source.suffix == ".toml":
+        return _of_config(source, overrides)
+    if overrides:
+        raise InvalidValue(
+            "Only a configuration can be changed by --set", received=list(overrides)
+        )
+    return _of_run(source) if source.is_dir() else _of_model(source)
+
+
+def _of_config(source: Path | None, overrides: Sequence[str]) -> pd.DataFrame:
+    config = load_config(source, overrides)
+    rows = prepare_rows(config)
+    model = build_model(config, rows.x_train.shape[1], rows.num_outputs)
+    plan = make_plan(
+        model,
+        build_loss(config.loss),
+        build_budget(config),
+        PrivacyLedger(),
+        num_examples=len(rows.x_train),
+        batch_size=config.training.batch_size,
+        epochs=config.training.epochs,
+    )
+    return _with_noise(plan.bounds, list(plan.stddevs))
+
+
+def _of_run(folder: Path) -> pd.DataFrame:
+    if not (folder / "result.json").is_file():
+        raise InvalidData("This folder holds no finished run", received=str(folder))
+    plan = RunResult.load(folder / "result.json").plan
+    config = load_config(folder / "config.toml")
+    model = load_model(folder / "model.keras", compile=False)
+    bounds = gradient_bounds(model, build_loss(config.loss))
+    return _with_noise(bounds, [variable["noise_stddev"] for variable in plan["variables"]])
+
+
+def _of_model(path: Path) -> pd.DataFrame:
+    model = load_model(path)
+    loss = getattr(model, "loss", None)
+    if not isinstance(loss, LipschitzLoss):
+        raise InvalidData(
+            "The saved model holds no loss with a proved constant, so its gradients have no bound",
+            received=str(path),
+            fix="Pass the run's folder, or save the model compiled",
+        )
+    bounds = gradient_bounds(model, loss)
+    return _with_noise(bounds, [math.nan] * len(bounds.parameters))
+
+
+def _with_noise(bounds: GradientBounds, stddevs: list[float]) -> pd.DataFrame:
+    table = bounds.to_frame()
+    table["noise_stddev"] = math.nan
+    table.loc[table["variable"] != "", "noise_stddev"] = stddevs
+    return table

@@ -1,0 +1,42 @@
+"""Loading saved models with everything of this package registered."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from lipdp.errors import InvalidData
+
+_REGISTERING = ("lipdp.layers", "lipdp.losses", "lipdp.projections", "lipdp.certificates")
+
+
+def load_model(path: str | Path, **kwargs: Any) -> keras.Model:
+    """Loads a ``.keras`` file with its ledger, ready to predict, certify and train on.
+
+    Keras imports no package but its own while it loads, so the classes are registered here. A new
+    noise seed is drawn: none was saved.
+
+    Args:
+        path: The file.
+        **kwargs: Options of ``keras.models.load_model``.
+
+    Raises:
+        InvalidData: If there is no such file, or it is no Keras model, or its ledger was edited.
+    """
+    for package in _REGISTERING:
+        importlib.import_module(package)
+    if not Path(path).is_file():
+        raise InvalidData("There is no model file here", received=str(path))
+    try:
+        return keras.models.load_model(path, **kwargs)
+    except (ValueError, OSError, KeyError) as error:
+        if isinstance(error, InvalidData):
+            raise
+        raise InvalidData(
+            f"The file is no readable Keras model: {error}",
+            received=str(path),
+            fix="Pass a .keras file written by model.save()",
+        ) from error

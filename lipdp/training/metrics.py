@@ -1,0 +1,45 @@
+"""Metrics of a private model: by their own names, over real rows, with logits in mind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from lipdp.certificates import CertifiedAccuracy
+
+
+def metrics_over_rows(metrics: Sequence[Any], num_outputs: int | None) -> list[Any]:
+    """The user's metrics, with the string names that assume probabilities made right for a logit.
+
+    On one logit Keras' "accuracy" would threshold at 0.5 instead of 0 and "auc" would clip.
+
+    Args:
+        metrics: What was passed to ``compile``.
+        num_outputs: Number of logits, or None if the model is not built.
+    """
+    return [_for_logits(metric) if num_outputs == 1 else metric for metric in metrics]
+
+
+def certified_metric(
+    num_outputs: int | None, task: str, radius: float | None
+) -> CertifiedAccuracy | None:
+    """Certified accuracy at one radius, or None where it means nothing.
+
+    Args:
+        num_outputs: Number of logits, or None if the model is not built.
+        task: The loss's task.
+        radius: L2 radius, or None.
+    """
+    if radius is None or num_outputs is None or task == "regression":
+        return None
+    return CertifiedAccuracy(radius, lipschitz=float("inf"))
+
+
+def _for_logits(metric: Any) -> Any:
+    if metric in ("accuracy", "acc", "binary_accuracy"):
+        return keras.metrics.BinaryAccuracy(name=str(metric), threshold=0.0)
+    if isinstance(metric, str) and metric.lower() == "auc":
+        return keras.metrics.AUC(name=metric, from_logits=True)
+    return metric

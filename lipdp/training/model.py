@@ -1,0 +1,286 @@
+"""Keras models that train privately through Keras' own ``compile`` and ``fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from lipdp.bounds import GradientBounds, gradient_bounds, lipschitz_constant, numerical_error
+from lipdp.errors import InvalidState, UnsafeSetting
+from lipdp.privacy import PoissonSampler, PrivacyBudget, PrivacyLedger
+from lipdp.training.arrays import as_rows, check_pair, split_validation
+from lipdp.training.batches import PrivateBatches
+from lipdp.training.callbacks import LedgerCallback, unknown_callbacks
+from lipdp.training.metrics import certified_metric, metrics_over_rows
+from lipdp.training.optimizer import Mechanism, PrivateOptimizer, enter_constraint_sets
+from lipdp.training.plan import TrainingPlan, make_plan
+from lipdp.training.report import statement_of
+from lipdp.training.settings import check_compile, check_fit, check_model
+from lipdp.training.state import PrivateState, read_ledger, write_ledger
+
+
+class PrivateTraining:
+    """Mixin over ``keras.Model``: ``compile(..., privacy=...)`` makes ``fit`` private.
+
+    Without ``privacy`` everything is Keras'. With it, ``fit`` draws Poisson batches itself, noises
+    the summed gradient once a step and keeps a ledger that travels with the weights.
+    """
+
+    @property
+    def _private(self) -> PrivateState:
+        # Created on demand: Keras builds models through several constructors.
+        if "_private_state" not in self.__dict__:
+            self._private_state = PrivateState()
+        return self._private_state
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        *,
+        metrics: Sequence[Any] | None = None,
+        weighted_metrics: Sequence[Any] | None = None,
+        privacy: PrivacyBudget | None = None,
+        certified_radius: float | None = 0.05,
+        **kwargs: Any,
+    ) -> None:
+        """As in Keras, and with ``privacy`` a budget for the training to come.
+
+        Args:
+            optimizer: Any Keras optimizer.
+            loss: A loss; with ``privacy`` one of ``lipdp.losses``.
+            metrics: Metrics; padded slots of a private batch do not count.
+            weighted_metrics: More metrics.
+            privacy: The budget, or None for training without privacy.
+            certified_radius: L2 radius, in units of the input, at which validation carries
+                ``val_certified_accuracy``; None leaves it out. Private classifiers only.
+            **kwargs: Keras' other options.
+
+        Raises:
+            UnsafeSetting: If an option would leak or is not covered by the proof.
+            UnsupportedLayer: If the loss has no proved Lipschitz constant.
+        """
+        state = self._private
+        state.compile_arguments = {
+            "optimizer": optimizer,
+            "loss": loss,
+            "metrics": metrics,
+            "weighted_metrics": weighted_metrics,
+            "privacy": None if privacy is None else privacy.to_config(),
+            "certified_radius": certified_radius,
+            **kwargs,
+        }
+        state.budget, state.plan, state.certified = privacy, None, None
+        if privacy is not None:
+            check_compile(loss, kwargs)
+            optimizer = PrivateOptimizer(keras.optimizers.get(optimizer))
+            metrics, weighted_metrics = None, self._private_metrics(
+                [*(metrics or ()), *(weighted_metrics or ())], loss.task, certified_radius
+            )
+            kwargs["auto_scale_loss"] = False
+        super().compile(  # type: ignore[misc]
+            optimizer, loss, metrics=metrics, weighted_metrics=weighted_metrics, **kwargs
+        )
+
+    def _private_metrics(
+        self, metrics: Sequence[Any], task: str, radius: float | None
+    ) -> list[Any]:
+        num_outputs = self.output_shape[-1] if self.built else None
+        self._private.certified = certified_metric(num_outputs, task, radius)
+        extra = [] if self._private.certified is None else [self._private.certified]
+        return [*metrics_over_rows(metrics, num_outputs), *extra]
+
+    def get_compile_config(self) -> dict[str, Any]:
+        """The arguments of ``compile``, serialised; without noise or seeds."""
+        arguments = self._private.compile_arguments
+        return {k: keras.saving.serialize_keras_object(v) for k, v in arguments.items()}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Inverse of ``get_compile_config``."""
+        arguments = {k: keras.saving.deserialize_keras_object(v) for k, v in config.items()}
+        privacy = arguments.pop("privacy", None)
+        budget = None if privacy is None else PrivacyBudget.from_config(privacy)
+        self.compile(**arguments, privacy=budget)
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """As in Keras; private if the model was compiled with ``privacy``.
+
+        Args:
+            x: Inputs, one array of shape (N, ...).
+            y: Targets, shape (N, ...).
+            batch_size: Expected batch size b of the Poisson draw (default 32); q = b / N.
+            epochs: Epochs of ``ceil(N / b)`` steps; training stops before the budget is passed.
+            verbose: As in Keras.
+            callbacks: As in Keras; one that decides by a training quantity is refused.
+            validation_split: Fraction of the last rows that are held out, as in Keras.
+            validation_data: Held-out data; its metrics are exact and not covered by epsilon.
+            **kwargs: Keras' other options.
+
+        Guarantees:
+            * Each step is the Gaussian mechanism on a Poisson draw, with the plan's noise.
+            * A step is in ``ledger`` before its result can be seen, and none passes the budget.
+
+        Raises:
+            BudgetExhausted: If not one more step is affordable.
+            UnsafeSetting: If an option would leak.
+            InvalidData: If the data are no arrays.
+        """
+        if self._private.budget is None:
+            self._private.ledger.mark_unknown()
+            return super().fit(  # type: ignore[misc]
+                x, y, batch_size, epochs, verbose, callbacks,
+                validation_split, validation_data=validation_data, **kwargs,
+            )
+        check_fit(kwargs)
+        user_callbacks = list(callbacks or ())
+        self._private.unknown_callbacks = unknown_callbacks(user_callbacks)
+        rows, targets = as_rows("x", x), as_rows("y", y)
+        check_pair(rows, targets)
+        if validation_split and validation_data is None:
+            rows, targets, validation_data = split_validation(rows, targets, validation_split)
+        batches = self._prepare(rows, targets, 32 if batch_size is None else batch_size, epochs)
+        return super().fit(  # type: ignore[misc]
+            batches,
+            epochs=epochs,
+            verbose=verbose,
+            callbacks=[LedgerCallback(self.plan, self.ledger.steps), *user_callbacks],
+            validation_data=validation_data,
+            **kwargs,
+        )
+
+    def _prepare(
+        self, x: np.ndarray, y: np.ndarray, batch_size: int, epochs: int
+    ) -> PrivateBatches:
+        """Makes the plan, arms the optimizer with it and returns the sampled batches."""
+        state = self._private
+        if not self.built:
+            self.build((None, *x.shape[1:]))
+        check_model(self)
+        enter_constraint_sets(self.trainable_variables)
+        plan = make_plan(
+            self, self.loss, state.budget, state.ledger,
+            num_examples=len(x), batch_size=batch_size, epochs=epochs,
+        )
+        state.plan = plan
+        self.optimizer.arm(Mechanism(plan.stddevs, plan.expected_batch_size), plan.budget.seed)
+        # The noise is part of the traced step: a new plan needs a new trace.
+        self.train_function = None
+        seed = plan.budget.seed
+        sampler = PoissonSampler(plan.num_examples, plan.expected_batch_size, seed=seed)
+        return PrivateBatches(
+            x, y, sampler, capacity=plan.capacity, steps=plan.steps_per_epoch, seed=seed
+        )
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """In private training the sum over drawn rows, over b; otherwise as in Keras.
+
+        ``PrivateOptimizer.scale_loss`` multiplies by b again, so that the gradient is that of the
+        sum; the division is for the log.
+        """
+        plan = self._private.plan
+        if self._private.budget is None or not training:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)  # type: ignore[misc]
+        if plan is None or sample_weight is None:
+            raise InvalidState(
+                "A private model trains through fit() alone",
+                fix="Call model.fit(x, y, ...) instead of train_on_batch or an own loop",
+            )
+        per_row = ops.reshape(self.loss.call(y, y_pred), (plan.capacity,))
+        kept = ops.where(sample_weight > 0, per_row, ops.zeros_like(per_row))
+        return ops.sum(kept) / plan.expected_batch_size
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """As in Keras; certified accuracy uses the constants of the present weights."""
+        certified = self._private.certified
+        if certified is not None:
+            certified.set_bounds(lipschitz_constant(self), numerical_error(self))
+        return super().evaluate(*args, **kwargs)  # type: ignore[misc]
+
+    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """As in Keras; refused for a private model, whose batches are not the user's to choose."""
+        if self._private.budget is not None:
+            raise UnsafeSetting(
+                "train_on_batch would train on rows that were not Poisson-sampled",
+                fix="Call model.fit(x, y, ...)",
+            )
+        self._private.ledger.mark_unknown()
+        return super().train_on_batch(*args, **kwargs)  # type: ignore[misc]
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """The plan of the last private ``fit``.
+
+        Raises:
+            InvalidState: If there was none.
+        """
+        if self._private.plan is None:
+            raise InvalidState("There is no plan yet", fix="Train with fit() first")
+        return self._private.plan
+
+    @property
+    def ledger(self) -> PrivacyLedger:
+        """What training this model has cost; saved with its weights."""
+        return self._private.ledger
+
+    def declare_public_history(self) -> None:
+        """States that all earlier training used public data only; the statement repeats it."""
+        self._private.declare_public()
+
+    def gradient_bounds(self) -> GradientBounds:
+        """Proved bound of one sample's gradient for each trainable variable."""
+        return gradient_bounds(self, self.loss)
+
+    def lipschitz_constant(self) -> float:
+        """Lipschitz constant of the inference map at the present weights."""
+        return lipschitz_constant(self)
+
+    def privacy_statement(self) -> str:
+        """The guarantee in words, with every assumption named.
+
+        Raises:
+            InvalidState: Before the first private ``fit``.
+        """
+        return str(statement_of(self.plan, self.ledger, **self._private.statement_extras()))
+
+    def save_own_variables(self, store: Any) -> None:
+        """Saves the ledger beside the weights."""
+        super().save_own_variables(store)  # type: ignore[misc]
+        write_ledger(self.ledger, store)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the ledger; the larger count wins, and weights without one are of unknown history."""
+        self._private.ledger = read_ledger(self.ledger, store)
+
+
+@keras.saving.register_keras_serializable(package="lipdp")
+class Sequential(PrivateTraining, keras.Sequential):
+    """``keras.Sequential`` with private training."""
+
+
+@keras.saving.register_keras_serializable(package="lipdp")
+class Model(PrivateTraining, keras.Model):
+    """``keras.Model(inputs, outputs)`` with private training."""

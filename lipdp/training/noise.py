@@ -1,0 +1,62 @@
+"""Gaussian noise from generators seeded by the operating system."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+_GENERATORS = 2
+_WORDS = 2
+
+
+class NoiseSource:
+    """Standard Gaussian noise for several variables in one draw.
+
+    A Keras generator holds two 32-bit words, so the noise is the sum of two independent halves:
+    128 bits of seed from the operating system (64 on PyTorch, where Keras folds a generator's two
+    words into one). The generators are not cryptographic. Their state must be among the variables
+    of the optimizer, or a traced step would repeat its noise; it is a secret of the same rank as
+    the data, and is never saved.
+
+    Args:
+        seed: None for the operating system; an integer makes a reproducible run, not private.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._generators = [keras.random.SeedGenerator(seed=0) for _ in range(_GENERATORS)]
+        self.reseed(seed)
+
+    @property
+    def variables(self) -> list[Any]:
+        """The generators' states, to be tracked by the optimizer and never saved."""
+        return [generator.state for generator in self._generators]
+
+    def reseed(self, seed: int | None = None) -> None:
+        """Draws a new state from the operating system, or the state of a given seed."""
+        for words, state in zip(_words(seed), self.variables, strict=True):
+            state.assign(words.view(keras.backend.standardize_dtype(state.dtype)))
+
+    def normal(self, shapes: Sequence[tuple[int, ...]], dtype: str) -> list[Any]:
+        """Independent standard Gaussian tensors, one a shape."""
+        sizes = [math.prod(shape) for shape in shapes]
+        draws = [keras.random.normal((sum(sizes),), dtype=dtype, seed=g) for g in self._generators]
+        flat = ops.divide(sum(draws[1:], draws[0]), math.sqrt(_GENERATORS))
+        starts = np.cumsum([0, *sizes])
+        return [
+            ops.reshape(flat[int(start) : int(start) + size], shape)
+            for start, size, shape in zip(starts, sizes, shapes, strict=False)
+        ]
+
+
+def _words(seed: int | None) -> np.ndarray:
+    if seed is None:
+        raw = secrets.token_bytes(4 * _GENERATORS * _WORDS)
+        return np.frombuffer(raw, dtype=np.uint32).reshape(_GENERATORS, _WORDS).copy()
+    state = np.random.SeedSequence(seed).generate_state(_GENERATORS * _WORDS, dtype=np.uint32)
+    return state.reshape(_GENERATORS, _WORDS)

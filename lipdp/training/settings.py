@@ -1,0 +1,84 @@
+"""Options of compile and fit that a private training refuses, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from lipdp.bounds import gradient_bounds
+from lipdp.errors import UnsafeSetting, UnsupportedLayer
+from lipdp.losses.base import LipschitzLoss
+
+_NO_WEIGHTS = "It would multiply a record's gradient, whose bound assumes weight 1"
+_FIT_REASONS = {
+    "class_weight": _NO_WEIGHTS,
+    "sample_weight": _NO_WEIGHTS,
+    "steps_per_epoch": "The steps follow from the rows and the expected batch size",
+}
+
+
+def check_compile(loss: Any, options: Mapping[str, Any]) -> None:
+    """Refuses what the mechanism does not cover.
+
+    Raises:
+        UnsupportedLayer: If the loss has no proved Lipschitz constant.
+        UnsafeSetting: If an option changes what a step computes.
+    """
+    if not isinstance(loss, LipschitzLoss):
+        raise UnsupportedLayer(
+            "A private model needs one loss with a proved Lipschitz constant",
+            received=loss,
+            fix="Use a loss of lipdp.losses, such as TemperedCrossentropy(inverse_temperature=16.0)",
+        )
+    if options.get("loss_weights") is not None:
+        raise UnsafeSetting(
+            "loss_weights would scale the gradient outside its bound",
+            received=options["loss_weights"],
+            fix="Leave them out",
+        )
+    if options.get("steps_per_execution", 1) != 1:
+        raise UnsafeSetting(
+            "With steps_per_execution above 1 steps would run before the ledger knows them",
+            received=options["steps_per_execution"],
+            fix="Use steps_per_execution=1",
+        )
+
+
+def check_fit(options: Mapping[str, Any]) -> None:
+    """Refuses options of ``fit`` that the mechanism does not cover.
+
+    Raises:
+        UnsafeSetting: Naming the option and why.
+    """
+    for name, reason in _FIT_REASONS.items():
+        if options.get(name) is not None:
+            raise UnsafeSetting(
+                f"{name} is refused in a private fit. {reason}",
+                received=options[name],
+                fix=f"Leave {name} out (public class weights belong into the loss)",
+            )
+
+
+def check_model(model: keras.Model) -> None:
+    """Refuses additional losses, distribution over devices and everything without a bound.
+
+    Raises:
+        UnsafeSetting: If the model adds a loss of its own or is distributed.
+        UnsupportedLayer: If a layer has no proved bound.
+    """
+    if model.losses:
+        raise UnsafeSetting(
+            "The model adds losses of its own (add_loss or a regulariser)",
+            received=len(model.losses),
+            fix="Remove them; a penalty on weights is the optimizer's weight_decay",
+        )
+    strategy = getattr(model, "_distribute_strategy", None) or keras.distribution.distribution()
+    if strategy is not None:
+        raise UnsafeSetting(
+            "Private training on several devices would draw the noise on each of them",
+            received=type(strategy).__name__,
+            fix="Train on one device",
+        )
+    gradient_bounds(model, model.loss)

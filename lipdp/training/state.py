@@ -1,0 +1,69 @@
+"""What a private model remembers beside its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lipdp.certificates import CertifiedAccuracy
+from lipdp.privacy import PrivacyBudget, PrivacyLedger
+from lipdp.training.plan import TrainingPlan
+
+_KEY = "lipdp_ledger"
+_PUBLIC = "the weights before private training came from public data only, as the user declares"
+
+
+@dataclass
+class PrivateState:
+    """Budget, plan and ledger of one model.
+
+    Attributes:
+        ledger: All private steps so far.
+        budget: The budget of ``compile``, or None for training without privacy.
+        plan: The plan of the last ``fit``.
+        certified: The metric that needs the present Lipschitz constant.
+        compile_arguments: What the user passed to ``compile``.
+        unknown_callbacks: Callbacks whose behaviour the statement does not cover.
+        public_history: Whether the user declared earlier training public.
+    """
+
+    ledger: PrivacyLedger = field(default_factory=PrivacyLedger)
+    budget: PrivacyBudget | None = None
+    plan: TrainingPlan | None = None
+    certified: CertifiedAccuracy | None = None
+    compile_arguments: dict[str, Any] = field(default_factory=dict)
+    unknown_callbacks: tuple[str, ...] = ()
+    public_history: bool = False
+
+    def declare_public(self) -> None:
+        """A new ledger for weights whose history is public."""
+        self.ledger = PrivacyLedger()
+        self.public_history = True
+
+    def statement_extras(self) -> dict[str, tuple[str, ...]]:
+        """What the statement adds for this model."""
+        return {
+            "other_accesses": (_PUBLIC,) if self.public_history else (),
+            "not_covered": tuple(f"the callback {name}" for name in self.unknown_callbacks),
+        }
+
+
+def write_ledger(ledger: PrivacyLedger, store: Any) -> None:
+    """Puts the ledger into a Keras weight store as bytes."""
+    store[_KEY] = np.frombuffer(ledger.to_json().encode("utf-8"), dtype=np.uint8)
+
+
+def read_ledger(present: PrivacyLedger, store: Any) -> PrivacyLedger:
+    """The ledger of a Keras weight store, merged with the present one: the larger count wins.
+
+    Raises:
+        InvalidData: If it was truncated or edited.
+    """
+    if _KEY not in store.keys():
+        unknown = PrivacyLedger.from_json(present.to_json())
+        unknown.mark_unknown()
+        return unknown
+    saved = PrivacyLedger.from_json(np.asarray(store[_KEY]).tobytes().decode("utf-8"))
+    return saved.merge(present) if present.phases else saved
