@@ -1,1 +1,19 @@
-"""certificates."""
+"""Margins to certified radii, certified accuracy and certified AUROC."""
+
+from lipdp.certificates.accuracy import certified_accuracy
+from lipdp.certificates.auroc import auroc, certified_auroc, macro_auroc
+from lipdp.certificates.certify import Certificates, certify
+from lipdp.certificates.metric import CertifiedAccuracy
+from lipdp.certificates.radii import pairwise_radii, radii
+
+__all__ = [
+    "Certificates",
+    "CertifiedAccuracy",
+    "auroc",
+    "certified_accuracy",
+    "certified_auroc",
+    "certify",
+    "macro_auroc",
+    "pairwise_radii",
+    "radii",
+]

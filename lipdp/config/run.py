@@ -58,7 +58,7 @@ class TrainingSection(Section):
     """How long, how fast, in which precision."""
 
     batch_size: Count = 2048
-    steps: Count = 200
+    epochs: Count = 16
     learning_rate_decay: Literal["constant", "cosine", "linear"] = "constant"
     dtype: Literal["float32", "float64"] = "float64"
     initial_seed: Whole = 0

@@ -1,1 +1,30 @@
-"""losses."""
+"""Losses with a proved constant, one a file: ``lipschitz(logit_bound, num_outputs)``."""
+
+from lipdp.losses.base import LipschitzLoss
+from lipdp.losses.binary_hinge import BinaryHinge
+from lipdp.losses.clipped_loss import ClippedLoss
+from lipdp.losses.cosine_loss import CosineLoss
+from lipdp.losses.hkr import HKR
+from lipdp.losses.kantorovich_rubinstein import KantorovichRubinstein
+from lipdp.losses.mean_absolute_error import MeanAbsoluteError
+from lipdp.losses.multiclass_hinge import MulticlassHinge
+from lipdp.losses.tempered_binary_crossentropy import TemperedBinaryCrossentropy
+from lipdp.losses.tempered_crossentropy import TemperedCrossentropy
+from lipdp.registry import Registry
+
+#: Every loss of this package by its file name.
+LOSSES = Registry("lipdp.losses", "loss")
+
+__all__ = [
+    "LOSSES",
+    "BinaryHinge",
+    "ClippedLoss",
+    "CosineLoss",
+    "HKR",
+    "KantorovichRubinstein",
+    "LipschitzLoss",
+    "MeanAbsoluteError",
+    "MulticlassHinge",
+    "TemperedBinaryCrossentropy",
+    "TemperedCrossentropy",
+]

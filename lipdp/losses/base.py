@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+import math
+from typing import Any, Literal
 
 import keras
 
+from lipdp.errors import InvalidValue
 from lipdp.rounding import gamma
+
+#: What the logits mean. "either": binary with one logit, multiclass with more.
+Task = Literal["binary", "multiclass", "either", "regression"]
 
 
 class LipschitzLoss(keras.losses.Loss, abc.ABC):
@@ -16,7 +21,12 @@ class LipschitzLoss(keras.losses.Loss, abc.ABC):
     ``call(y_true, y_pred)`` returns one value a sample, shape (n,), and depends on nothing but that
     sample's label and logits. Labels are forced into their set inside the graph, so that the
     constant holds for every label, an out-of-range one included (its sample contributes 0).
+
+    Logits have shape (n, K), or (n,) for one logit. Labels are class ids of shape (n,) or (n, 1),
+    or one weight a class of shape (n, K); with one logit, 0 or 1; in regression, real numbers.
     """
+
+    task: Task = "either"
 
     def __init__(self, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
         super().__init__(name=name, dtype=dtype, **kwargs)
@@ -28,8 +38,80 @@ class LipschitzLoss(keras.losses.Loss, abc.ABC):
         Args:
             logit_bound: Euclidean bound of one sample's logits.
             num_outputs: Number of logits of one sample.
+
+        Raises:
+            InvalidValue: If the loss is not defined for these.
         """
 
     def rounding(self, logit_bound: float, num_outputs: int, unit: float) -> float:
-        """Relative slack s: the computed gradient has norm at most ``lipschitz * (1 + s)``."""
+        """Relative slack s: the computed gradient has norm at most ``lipschitz * (1 + s)``.
+
+        Args:
+            logit_bound: Euclidean bound of one sample's logits.
+            num_outputs: Number of logits of one sample.
+            unit: Unit round-off of the dtype of the loss (``self.dtype``).
+        """
         return gamma(8 * (num_outputs + 4), unit)
+
+    def task_for(self, num_outputs: int) -> Literal["binary", "multiclass", "regression"]:
+        """What this many logits mean under this loss.
+
+        Raises:
+            InvalidValue: If the loss has no meaning for this number of logits.
+        """
+        _check_outputs(self, num_outputs)
+        if self.task == "either":
+            return "binary" if num_outputs == 1 else "multiclass"
+        return self.task
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments."""
+        return {**super().get_config(), "dtype": self.dtype}
+
+
+def check_domain(loss: LipschitzLoss, logit_bound: float, num_outputs: int) -> None:
+    """Refuses a logit bound or a number of logits for which a loss has no constant.
+
+    Raises:
+        InvalidValue: If it is so.
+    """
+    _check_outputs(loss, num_outputs)
+    if math.isnan(logit_bound) or logit_bound < 0:
+        raise InvalidValue(
+            "The bound of the logits is not a nonnegative number",
+            received=logit_bound,
+            fix="Pass a bound of their Euclidean norm, math.inf if there is none",
+        )
+
+
+def _check_outputs(loss: LipschitzLoss, num_outputs: int) -> None:
+    least, most = {"binary": (1, 1), "multiclass": (2, math.inf)}.get(loss.task, (1, math.inf))
+    if not least <= num_outputs <= most:
+        raise InvalidValue(
+            f"{type(loss).__name__}, a {loss.task} loss, is not defined for this number of logits",
+            received=num_outputs,
+            fix="End the model with one unit if the loss is binary, with one a class if multiclass",
+        )
+
+
+def checked_number(name: str, value: float, *, zero: bool = False) -> float:
+    """An option of a loss as a float in [1e-12, 1e12], where float32 neither overflows nor sticks.
+
+    Args:
+        name: Of the option.
+        value: As given.
+        zero: Whether 0 is allowed too.
+
+    Raises:
+        InvalidValue: If the value is something else.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (1e-12 <= number <= 1e12 or (zero and number == 0.0)):
+        allowed = "0 or a number" if zero else "a number"
+        raise InvalidValue(
+            f"{name} is out of range", received=value, fix=f"Use {allowed} in [1e-12, 1e12]"
+        )
+    return number

@@ -19,7 +19,7 @@ class Projection(keras.constraints.Constraint, abc.ABC):
     @property
     @abc.abstractmethod
     def norm_bound(self) -> float:
-        """Bound of the norm of every weight that this projection returns; also of the spectral norm."""
+        """Bound of the norm, also the spectral one, of every weight that this returns."""
 
     @abc.abstractmethod
     def bound_of(self, w: np.ndarray) -> float:

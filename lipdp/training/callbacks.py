@@ -55,7 +55,7 @@ class LedgerCallback(keras.callbacks.Callback):
                 self._plan.budget,
                 self._ledger,
                 Phase(self._plan.sampling_rate, self._plan.noise_multiplier, self._left),
-                self._plan.overflow_probability,
+                self._plan.capacity.overflow_probability_per_step,
                 self._plan.delta,
             )
 
@@ -68,7 +68,7 @@ class LedgerCallback(keras.callbacks.Callback):
         self._ledger.record(
             plan.sampling_rate,
             plan.noise_multiplier,
-            overflow_probability=plan.overflow_probability,
+            overflow_probability=plan.capacity.overflow_probability_per_step,
         )
         self._counted = self._ledger.steps
 

@@ -74,7 +74,8 @@ class PrivateTraining:
             "certified_radius": certified_radius,
             **kwargs,
         }
-        state.budget, state.plan, state.certified = privacy, None, None
+        state.plan, state.certified = None, None
+        state.set_budget(privacy)
         if privacy is not None:
             check_compile(loss, kwargs)
             optimizer = PrivateOptimizer(keras.optimizers.get(optimizer))
@@ -185,7 +186,7 @@ class PrivateTraining:
         seed = plan.budget.seed
         sampler = PoissonSampler(plan.num_examples, plan.expected_batch_size, seed=seed)
         return PrivateBatches(
-            x, y, sampler, capacity=plan.capacity, steps=plan.steps_per_epoch, seed=seed
+            x, y, sampler, capacity=plan.capacity.rows, steps=plan.steps_per_epoch, seed=seed
         )
 
     def compute_loss(
@@ -209,7 +210,7 @@ class PrivateTraining:
                 "A private model trains through fit() alone",
                 fix="Call model.fit(x, y, ...) instead of train_on_batch or an own loop",
             )
-        per_row = ops.reshape(self.loss.call(y, y_pred), (plan.capacity,))
+        per_row = ops.reshape(self.loss.call(y, y_pred), (plan.capacity.rows,))
         kept = ops.where(sample_weight > 0, per_row, ops.zeros_like(per_row))
         return ops.sum(kept) / plan.expected_batch_size
 

@@ -12,6 +12,7 @@ import numpy as np
 from lipdp.bounds import GradientBounds, gradient_bounds, in_constraint_set
 from lipdp.errors import BudgetExhausted, InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import (
+    Capacity,
     Phase,
     PrivacyBudget,
     PrivacyLedger,
@@ -34,8 +35,7 @@ class TrainingPlan:
         steps_per_epoch: Steps an epoch, ``ceil(N / b)``.
         steps: Steps asked for.
         affordable_steps: Steps that the budget allows, at most ``steps``.
-        capacity: Slots of a padded batch.
-        overflow_probability: Bound of the probability that one draw overflows the slots.
+        capacity: Slots of a padded batch and the price in delta of their overflow.
         noise_multiplier: z, of all variables together.
         stddevs: Standard deviation of the noise on each variable's summed gradient.
         sensitivities: Bound of each variable's change of the summed gradient by one row.
@@ -51,8 +51,7 @@ class TrainingPlan:
     steps_per_epoch: int
     steps: int
     affordable_steps: int
-    capacity: int
-    overflow_probability: float
+    capacity: Capacity
     noise_multiplier: float
     stddevs: tuple[float, ...]
     sensitivities: tuple[float, ...]
@@ -106,7 +105,7 @@ def make_plan(
     steps = steps_per_epoch * epochs
     slots = capacity(num_examples, q, steps, delta)
     p = slots.overflow_probability_per_step
-    z = _noise_multiplier(budget, ledger, q, steps, delta - steps * p)
+    z = _noise_multiplier(budget, ledger, q, steps, _left(delta, steps * p))
     sensitivities = _sensitivities(bounds, slots.rows, dtype)
     return TrainingPlan(
         num_examples=num_examples,
@@ -115,8 +114,7 @@ def make_plan(
         steps_per_epoch=steps_per_epoch,
         steps=steps,
         affordable_steps=affordable_steps(budget, ledger, Phase(q, z, steps), p, delta),
-        capacity=slots.rows,
-        overflow_probability=p,
+        capacity=slots,
         noise_multiplier=z,
         stddevs=_stddevs(model, sensitivities, z, budget.allocation, dtype),
         sensitivities=sensitivities,
@@ -162,6 +160,11 @@ def _dtype(model: keras.Model) -> str:
         if not in_constraint_set(layer):
             raise InvalidState(f"A weight of layer {layer.name!r} is not in its constraint set")
     return dtypes.pop()
+
+
+def _left(delta: float, overflow: float) -> float:
+    """What overflow leaves of delta, less the rounding of these sums in float64."""
+    return (delta - overflow) * (1.0 - 1e-9)
 
 
 def _noise_multiplier(
@@ -217,7 +220,7 @@ def affordable_steps(
     """
     if budget.epsilon is None:
         return ahead.steps
-    left = delta - ledger.overflow_delta - ahead.steps * overflow
+    left = _left(delta - ledger.overflow_delta, ahead.steps * overflow)
     allowed = 0
     if left > 0.0:
         allowed = max_steps(

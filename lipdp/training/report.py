@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lipdp.privacy import PrivacyLedger, PrivacyStatement, accountant_version
+from lipdp.privacy import NOT_COVERED, PrivacyLedger, PrivacyStatement, accountant_library
 from lipdp.training.plan import TrainingPlan
 
 _SUMMATION = (
@@ -26,6 +26,8 @@ def statement_of(
         not_covered: What epsilon does not speak of, beyond the usual.
     """
     budget = plan.budget
+    spent = ledger.account(plan.delta, accountant=budget.accountant)
+    rounding = () if plan.covers_summation else (_SUMMATION,)
     return PrivacyStatement(
         adjacency=budget.adjacency,
         num_examples=plan.num_examples,
@@ -33,14 +35,14 @@ def statement_of(
         sampling_rate=plan.sampling_rate,
         noise_multiplier=plan.noise_multiplier,
         steps=ledger.steps,
-        epsilon=ledger.epsilon(plan.delta, accountant=budget.accountant),
+        epsilon=spent.epsilon,
         delta=plan.delta,
-        accountant=budget.accountant,
-        accountant_library=accountant_version(),
+        accountant=spent.method,
+        accountant_library=accountant_library(),
         capacity=plan.capacity,
         overflow_delta=ledger.overflow_delta,
         allocation=budget.allocation,
         other_accesses=other_accesses,
-        not_covered=not_covered + (() if plan.covers_summation else (_SUMMATION,)),
+        not_covered=(*NOT_COVERED, *rounding, *not_covered),
         reproducible=budget.seed is not None,
     )

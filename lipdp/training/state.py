@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lipdp.certificates import CertifiedAccuracy
+from lipdp.errors import UnsafeSetting
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
 from lipdp.training.plan import TrainingPlan
 
@@ -37,9 +38,25 @@ class PrivateState:
     unknown_callbacks: tuple[str, ...] = ()
     public_history: bool = False
 
+    def set_budget(self, budget: PrivacyBudget | None) -> None:
+        """Takes a new budget; the ledger keeps counting under its adjacency.
+
+        Raises:
+            UnsafeSetting: If the budget counts under another adjacency than the ledger.
+        """
+        if budget is not None and budget.adjacency != self.ledger.adjacency:
+            if self.ledger.steps or self.ledger.unknown_history:
+                raise UnsafeSetting(
+                    f"The steps so far were counted under {self.ledger.adjacency!r}",
+                    received=budget.adjacency,
+                    fix="Continue with that adjacency",
+                )
+            self.ledger = PrivacyLedger(budget.adjacency)
+        self.budget = budget
+
     def declare_public(self) -> None:
         """A new ledger for weights whose history is public."""
-        self.ledger = PrivacyLedger()
+        self.ledger = PrivacyLedger(self.ledger.adjacency)
         self.public_history = True
 
     def statement_extras(self) -> dict[str, tuple[str, ...]]:
@@ -62,8 +79,11 @@ def read_ledger(present: PrivacyLedger, store: Any) -> PrivacyLedger:
         InvalidData: If it was truncated or edited.
     """
     if _KEY not in store.keys():
-        unknown = PrivacyLedger.from_json(present.to_json())
-        unknown.mark_unknown()
-        return unknown
-    saved = PrivacyLedger.from_json(np.asarray(store[_KEY]).tobytes().decode("utf-8"))
-    return saved.merge(present) if present.phases else saved
+        merged = PrivacyLedger(present.adjacency)
+        merged.mark_unknown()
+    else:
+        text = np.asarray(store[_KEY]).tobytes().decode("utf-8", errors="replace")
+        merged = PrivacyLedger.from_json(text)
+    if present.steps:
+        merged.merge(present)
+    return merged

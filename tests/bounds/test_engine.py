@@ -216,7 +216,7 @@ class TestRefusals:
 
     def test_half_precision_is_refused(self):
         model = keras.Sequential(
-            [BoundedInput((6,), radius=1.0, dtype="float16"), SpectralDense(3, dtype="float16")]
+            [BoundedInput((6,), radius=1.0), keras.layers.Dense(3, dtype="mixed_float16")]
         )
         with pytest.raises(UnsafeSetting, match="float32 or float64"):
             gradient_bounds(model, self.loss)

@@ -58,16 +58,16 @@ def test_overrides_are_toml_or_words():
             'model.note="a=b"',
             "privacy.epsilon=3",
             "training.dtype=float32",
-            "training.steps=1_000",
+            "training.epochs=1_000",
         ],
     )
     assert config.model.options == {"widths": [128, 128], "bias": True, "note": "a=b"}
     assert config.privacy.epsilon == 3.0
-    assert (config.training.dtype, config.training.steps) == ("float32", 1000)
+    assert (config.training.dtype, config.training.epochs) == ("float32", 1000)
 
 
 def test_the_later_override_wins():
-    assert load_config(None, ["training.steps=1", "training.steps=2"]).training.steps == 2
+    assert load_config(None, ["training.epochs=1", "training.epochs=2"]).training.epochs == 2
 
 
 def test_an_empty_value_removes_a_key():
@@ -108,7 +108,7 @@ def test_a_value_cannot_smuggle_in_a_second_key():
         ("privacy.epsilon.x=3", "not a section"),
         ("privacy.epsilon=three", "privacy.epsilon.*'three'"),
         ("privacy.epsilom=3", "did you mean 'epsilon'"),
-        ("trainning.steps=3", "did you mean 'training'"),
+        ("trainning.epochs=3", "did you mean 'training'"),
         ("training.dtype=float16", "'float32' or 'float64'.*'float16'"),
         ("model=linear", "model.*'linear'"),
         ("privacy=3", "privacy.*3"),

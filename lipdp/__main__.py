@@ -1,0 +1,5 @@
+"""``python -m lipdp``."""
+
+from lipdp.cli import main
+
+main()

@@ -1,0 +1,89 @@
+"""Certified radii of a model's predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from lipdp.bounds import lipschitz_constant, numerical_error
+from lipdp.certificates._margins import logit_matrix, predicted_ids
+from lipdp.certificates.radii import pairwise_radii, radii
+from lipdp.errors import InvalidValue
+from lipdp.layers import FrobeniusDense, SpectralDense
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """What ``certify`` proved, one entry a sample.
+
+    Attributes:
+        radii: Float64 certified Euclidean radii, shape (n,), in units of the model's input.
+        predictions: Predicted class ids, shape (n,).
+        logits: Computed logits, shape (n, K).
+        lipschitz: Lipschitz constant of the whole network.
+    """
+
+    radii: np.ndarray
+    predictions: np.ndarray
+    logits: np.ndarray
+    lipschitz: float
+
+
+def certify(model: keras.Model, x: Any, y: Any = None, *, batch_size: int = 1024) -> Certificates:
+    """Certified radii of a model, in inference mode and at its present weights.
+
+    Where the last layer is dense, the radius through it is taken if it is greater: both are proved.
+    Certificates are post-processing of the released weights and cost no privacy.
+
+    Args:
+        model: A built model that returns logits, shape (n, K); one logit has threshold 0.
+        x: Inputs, as the model takes them; perturbations are measured in their units, after the cast
+            to the model's dtype.
+        y: True classes, as in ``radii``: a wrong prediction has radius 0. Without them the
+            predicted class is certified.
+        batch_size: Rows a forward pass; the result does not depend on it beyond rounding.
+
+    Guarantees:
+        * No input at a Euclidean distance strictly below the radius has another computed class:
+          the rounding error of the forward pass is subtracted from the margin.
+
+    Raises:
+        UnsupportedLayer: If a layer has no proved bound.
+        InvalidValue: If ``batch_size`` is below 1.
+        InvalidData: If the labels do not fit the logits.
+    """
+    if batch_size < 1:
+        raise InvalidValue("batch_size must be at least 1", received=batch_size, fix="Use 1024")
+    lipschitz = lipschitz_constant(model)
+    error = numerical_error(model)
+    predicted = model.predict(x, batch_size=batch_size, verbose=0)
+    logits = logit_matrix(predicted, one_logit=False)
+    proved = radii(logits, y, lipschitz=lipschitz, error=error)
+    head = _dense_head(model) if logits.shape[1] > 1 else None
+    if head is not None:
+        through_head = _radii_through(model, head, logits, y, error)
+        proved = np.maximum(proved, through_head)
+    return Certificates(proved, predicted_ids(logits), logits, lipschitz)
+
+
+def _radii_through(
+    model: keras.Model, head: Any, logits: np.ndarray, y: Any, error: float
+) -> np.ndarray:
+    rest = lipschitz_constant(keras.Model(model.inputs, head.input))
+    kernel = keras.ops.convert_to_numpy(head.kernel)
+    return pairwise_radii(logits, kernel, lipschitz_rest=rest, labels=y, error=error)
+
+
+def _dense_head(model: keras.Model) -> Any:
+    """The layer that makes the logits, if it is ``x W + b``; else None."""
+    head = model.layers[-1]
+    return head if _is_linear(head) and head.output is model.outputs[0] else None
+
+
+def _is_linear(layer: Any) -> bool:
+    if type(layer) is keras.layers.Dense:
+        return layer.activation is keras.activations.linear
+    return type(layer) in (SpectralDense, FrobeniusDense)

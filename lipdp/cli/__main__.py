@@ -1,0 +1,5 @@
+"""``python -m lipdp.cli``."""
+
+from lipdp.cli import main
+
+main()

@@ -1,0 +1,101 @@
+"""The bias-free dense layer on the last axis, shared by all weight sets."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from lipdp.layers._bounds import product
+from lipdp.layers._shapes import positions, sample_shape
+from lipdp.layers.base import LipschitzLayer
+from lipdp.projections import Projection
+from lipdp.projections._checks import count
+from lipdp.rounding import gamma, product_slack
+
+
+class ProjectedInitializer(keras.initializers.Initializer):
+    """Draws from an initializer and projects at once, so that training starts inside the set."""
+
+    def __init__(self, initializer: keras.initializers.Initializer, projection: Projection) -> None:
+        self.initializer = initializer
+        self.projection = projection
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """A weight inside the ball."""
+        return self.projection(self.initializer(shape, dtype=dtype))
+
+
+class BoundedDense(LipschitzLayer):
+    """``y = x W`` on the last axis, W of shape (in, units) inside a ball; no bias.
+
+    At S positions the map is ``I_S (x) W``, of norm ``||W||_2``. The gradient with respect to W is
+    ``sum_s x_s^T g_s = X^T G`` for the (S, in) and (S, units) matrices of a sample, of Frobenius
+    norm at most ``||X||_F ||G||_F``.
+
+    Args:
+        units: Size of the last axis of the output.
+        projection: The set of the kernel.
+    """
+
+    def __init__(self, units: int, projection: Projection, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = count("units", units)
+        self.constraint = projection
+
+    @abc.abstractmethod
+    def _initializer(self) -> keras.initializers.Initializer:
+        """What the first kernel is drawn from, before its projection."""
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the kernel, inside its set."""
+        self._positions = positions(input_shape)
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(sample_shape(input_shape)[-1], self.units),
+            initializer=ProjectedInitializer(self._initializer(), self.constraint),
+            constraint=self.constraint,
+        )
+
+    def call(self, inputs: Any) -> Any:
+        """``inputs`` of shape (n, ..., in) to (n, ..., units)."""
+        return ops.matmul(inputs, self.kernel)
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
+        """The input shape with ``units`` in place of its last axis."""
+        return (*input_shape[:-1], self.units)
+
+    def forward_bound(self, x: float) -> float:
+        """``||W||_2 x``."""
+        return product(self._set_norm(), x)
+
+    def backward_bound(self, x: float, g: float) -> float:
+        """``||W||_2 g``."""
+        return product(self._set_norm(), g)
+
+    def parameter_bounds(self, x: float, g: float) -> list[float]:
+        """``||X^T G||_F <= x g``."""
+        return [product(x, g) for _ in self.trainable_variables]
+
+    def lipschitz(self, x: float) -> float:
+        """Proved spectral norm of the present kernel."""
+        return self.constraint.bound_of(ops.convert_to_numpy(self.kernel))
+
+    def rounding(self, unit: float) -> float:
+        """Slack of the longest matrix product among forward, backward and kernel gradient."""
+        short, long = sorted(self.kernel.shape)
+        products = product_slack(long + 2, short, unit)
+        return max(products, gamma(self._positions + 2, unit))
+
+    def _set_norm(self) -> float:
+        """Norm of every kernel that training can visit, a present one outside its set included."""
+        present = self.lipschitz(math.inf)
+        trained = bool(self.trainable_variables)
+        return max(present, self.constraint.norm_bound) if trained else present
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments."""
+        return {**super().get_config(), "units": self.units}

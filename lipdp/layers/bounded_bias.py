@@ -1,0 +1,75 @@
+"""A bias in a ball."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import keras
+from keras import ops
+
+from lipdp.layers._bounds import product
+from lipdp.layers._shapes import positions, sample_shape
+from lipdp.layers.base import LipschitzLayer
+from lipdp.projections import L2Ball
+from lipdp.rounding import gamma
+
+
+@final
+@keras.saving.register_keras_serializable(package="lipdp")
+class BoundedBias(LipschitzLayer):
+    """``y = x + b``, b of shape (C,) with ``||b||_2 <= radius``, the same at all S positions.
+
+    The copies of b have norm ``sqrt(S) ||b||``; the gradient ``sum_s g_s`` has norm at most
+    ``sqrt(S) ||g||`` (Cauchy-Schwarz).
+
+    Args:
+        radius: Radius of the Euclidean ball of the bias, which starts at 0.
+
+    Guarantees:
+        * ``||y|| <= ||x|| + sqrt(S) radius``; the map has constant 1.
+        * The bias is inside its ball from the start and after every update.
+    """
+
+    def __init__(self, radius: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.constraint = L2Ball(radius)
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the bias."""
+        self._positions = positions(input_shape)
+        self.bias = self.add_weight(
+            name="bias",
+            shape=sample_shape(input_shape)[-1:],
+            initializer="zeros",
+            constraint=self.constraint,
+        )
+
+    def call(self, inputs: Any) -> Any:
+        """Adds the bias to the last axis."""
+        return inputs + self.bias
+
+    def forward_bound(self, x: float) -> float:
+        """``x + sqrt(S) ||b||``."""
+        return x + math.sqrt(self._positions) * self._set_norm()
+
+    def backward_bound(self, x: float, g: float) -> float:
+        """The Jacobian is the identity."""
+        return g
+
+    def parameter_bounds(self, x: float, g: float) -> list[float]:
+        """``sqrt(S) g``."""
+        return [product(math.sqrt(self._positions), g) for _ in self.trainable_variables]
+
+    def rounding(self, unit: float) -> float:
+        """The gradient is a sum over positions, exact up to ``gamma(S) sum |g_s|``."""
+        return gamma(self._positions + 2, unit)
+
+    def _set_norm(self) -> float:
+        present = self.constraint.bound_of(ops.convert_to_numpy(self.bias))
+        trained = bool(self.trainable_variables)
+        return max(present, self.constraint.norm_bound) if trained else present
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments."""
+        return {**super().get_config(), "radius": self.constraint.norm_bound}

@@ -1,0 +1,38 @@
+"""Dense layer with a kernel in the Frobenius ball."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import keras
+
+from lipdp.layers._dense import BoundedDense
+from lipdp.projections import FrobeniusProjection
+
+
+@final
+@keras.saving.register_keras_serializable(package="lipdp")
+class FrobeniusDense(BoundedDense):
+    """``y = x W`` with ``||W||_F <= radius``; no bias.
+
+    Cheaper to keep than a spectral ball, and just as large for one output.
+
+    Args:
+        units: Size of the last axis of the output.
+        radius: Radius of the Frobenius ball.
+
+    Guarantees:
+        * Forward and backward it multiplies norms by at most the radius; the kernel gradient of a
+          sample has Frobenius norm at most (input norm) (cotangent norm).
+        * The kernel is inside its set from the start and after every update.
+    """
+
+    def __init__(self, units: int, radius: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(units, FrobeniusProjection(radius), **kwargs)
+
+    def _initializer(self) -> keras.initializers.Initializer:
+        return keras.initializers.GlorotUniform()
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments."""
+        return {**super().get_config(), "radius": self.constraint.norm_bound}

@@ -1,0 +1,75 @@
+"""Negative cosine similarity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from lipdp.losses._explicit import ExplicitLoss
+from lipdp.losses._labels import class_distribution, finite_targets
+from lipdp.losses.base import check_domain, checked_number
+
+
+@keras.saving.register_keras_serializable(package="lipdp")
+class CosineLoss(ExplicitLoss):
+    """``-<z, y> / max(||z||, min_norm)``.
+
+    Labels are class ids, which mean one-hot vectors, or real vectors (n, K), which are projected on
+    the unit ball.
+
+    Args:
+        min_norm: Logits shorter than this are not normalised further.
+    """
+
+    task = "multiclass"
+
+    def __init__(self, min_norm: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.min_norm = checked_number("min_norm", min_norm)
+
+    def value_and_gradient(self, labels: Any, logits: Any) -> tuple[Any, Any, Any]:
+        """With n the divisor and ``c = <z, y> / n``: ``-(y - c z / n) / n``, or ``-y / n``."""
+        target, valid = _unit_ball_targets(labels, logits)
+        # Entries of z / scale lie in [-1, 1]: norms are taken without overflow.
+        scale = ops.maximum(ops.max(ops.abs(logits), axis=-1, keepdims=True), self.min_norm)
+        scaled = logits / scale
+        norm = _norm(scaled)
+        least = self.min_norm / scale
+        divisor = ops.maximum(norm, least)
+        unit = scaled / divisor
+        cosine = ops.sum(unit * target, axis=-1, keepdims=True)
+        radial = ops.where(norm > least, cosine * unit, ops.zeros_like(unit))
+        return -cosine[:, 0], (radial - target) / divisor / scale, valid
+
+    def lipschitz(self, logit_bound: float, num_outputs: int) -> float:
+        """``||y|| / n <= 1 / min_norm``: outside the ball the projection of y across z is shorter.
+
+        Args:
+            logit_bound: Has no influence.
+            num_outputs: At least 2.
+        """
+        check_domain(self, logit_bound, num_outputs)
+        return 1.0 / self.min_norm
+
+    # rounding: the label has norm at most 1 + gamma(K/2 + 4), z / n entries err by gamma(K/2 + 5)
+    # (twice), their product with y by gamma(K), five more operations: below gamma(8 (K + 4)).
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments."""
+        return {**super().get_config(), "min_norm": self.min_norm}
+
+
+def _unit_ball_targets(labels: Any, logits: Any) -> tuple[Any, Any]:
+    labels = ops.convert_to_tensor(labels)
+    if len(labels.shape) == 1 or labels.shape[-1] == 1:
+        return class_distribution(labels, logits)
+    target, valid = finite_targets(labels, logits)
+    scale = ops.maximum(ops.max(ops.abs(target), axis=-1, keepdims=True), 1.0)
+    scaled = target / scale
+    return scaled / ops.maximum(_norm(scaled), 1.0 / scale), valid
+
+
+def _norm(tensor: Any) -> Any:
+    return ops.sqrt(ops.sum(tensor * tensor, axis=-1, keepdims=True))

@@ -1,0 +1,86 @@
+"""Softmax cross-entropy with an inverse temperature."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from lipdp.losses._explicit import ExplicitLoss
+from lipdp.losses._labels import class_distribution
+from lipdp.losses._softmax_gradient import softmax_gradient_supremum
+from lipdp.losses.base import check_domain, checked_number
+from lipdp.rounding import gamma
+
+#: The computed exponential is assumed right to this many unit round-offs (libraries state 1 to 4).
+EXPONENTIAL_ROUNDINGS = 16
+
+
+@keras.saving.register_keras_serializable(package="lipdp")
+class TemperedCrossentropy(ExplicitLoss):
+    """``(1/tau) CE(softmax(tau z), y)`` from logits z.
+
+    Labels are class ids, (n,) or (n, 1), or weights (n, K), which are clipped at 0 and normalised.
+    An id outside [0, K), a row of weights without a positive finite sum, and a row of logits that
+    is not finite make an empty slot: loss and gradient 0.
+
+    Guarantees:
+        * The gradient is ``softmax(tau z) - y``: finite for all finite logits, and within
+          ``lipschitz * (1 + rounding)`` for every label.
+
+    Args:
+        inverse_temperature: tau > 0. Large values make the loss a hinge, small ones a mean.
+    """
+
+    task = "multiclass"
+
+    def __init__(self, inverse_temperature: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.inverse_temperature = checked_number("inverse_temperature", inverse_temperature)
+
+    def value_and_gradient(self, labels: Any, logits: Any) -> tuple[Any, Any, Any]:
+        """Shifted by the largest logit, so that nothing overflows to NaN."""
+        target, valid = class_distribution(labels, logits)
+        shifted = logits - ops.max(logits, axis=-1, keepdims=True)
+        weights = ops.exp(self.inverse_temperature * shifted)
+        total = ops.sum(weights, axis=-1, keepdims=True)
+        used = ops.where(target > 0, shifted, ops.zeros_like(shifted))
+        value = ops.log(total[:, 0]) / self.inverse_temperature - ops.sum(target * used, axis=-1)
+        return value, weights / total - target, valid
+
+    def lipschitz(self, logit_bound: float, num_outputs: int) -> float:
+        """Supremum of ``||softmax(tau z) - y||``; convex in y, hence over hard labels."""
+        check_domain(self, logit_bound, num_outputs)
+        radius = math.nextafter(self.inverse_temperature * logit_bound, math.inf)
+        return softmax_gradient_supremum(radius, num_outputs)
+
+    def rounding(self, logit_bound: float, num_outputs: int, unit: float) -> float:
+        """The smaller of two proved slacks.
+
+        With g the relative error of a mass (a sum of K terms and a division):
+
+        * Whatever the exponentials are, the computed softmax has entries in [0, 1] and mass at most
+          1 + g, so it is within ``sqrt 2 (1 + g)`` of each vertex; the label has mass 1 up to g.
+        * The argument has absolute error ``e = gamma_3 sqrt 2 tau R``, each exponential the
+          relative error ``t = expm1(e) + 16 u``, hence softmax the relative error
+          ``(1 + t) / ((1 - t)(1 - g)) - 1``.
+        """
+        bound = self.lipschitz(logit_bound, num_outputs)
+        mass = gamma(num_outputs + 4, unit)
+        anywhere = math.sqrt(2.0) * (1.0 + 2.0 * mass)
+        near = bound + _softmax_error(self.inverse_temperature * logit_bound, mass, unit) + mass
+        return max(0.0, min(anywhere, near) * (1.0 + 2.0 * unit) / bound - 1.0)
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments."""
+        return {**super().get_config(), "inverse_temperature": self.inverse_temperature}
+
+
+def _softmax_error(scaled_bound: float, mass: float, unit: float) -> float:
+    argument = gamma(3, unit) * math.sqrt(2.0) * scaled_bound
+    if argument > 0.1:
+        return math.inf
+    term = math.expm1(argument) * (1.0 + 2.0**-40) + (EXPONENTIAL_ROUNDINGS + 1) * unit
+    return (1.0 + term) / ((1.0 - term) * (1.0 - mass)) - 1.0 + 1e-30

@@ -1,0 +1,234 @@
+"""What the steps of a training run cost: epsilon at a given delta.
+
+Guarantees:
+
+* An epsilon is an upper bound: grids are pessimistic, rounding is added.
+* No steps cost exactly 0; a step without noise costs infinity; never negative, never NaN.
+* More steps, less noise, a higher sampling rate or a smaller delta never cost less.
+* Each accountant also tries the cheap sound bounds and returns the least, with its name.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from lipdp.errors import UnknownName
+from lipdp.privacy._pld import COARSE, FINE, pld_epsilon
+from lipdp.privacy._rdp import rdp_epsilon
+from lipdp.privacy.gaussian import gaussian_epsilon, total_mu
+from lipdp.privacy.phase import Phase, check_delta, merge_phases
+
+#: Multiplier of the noise under which a relation costs what add/remove costs. The two rows of a
+#: replacement move the sum by 2 D instead of D; under Poisson sampling that is an upper bound.
+ADJACENCIES: Mapping[str, float] = MappingProxyType(
+    {"add-remove": 1.0, "zero-out": 1.0, "replace-one": 0.5}
+)
+
+Phases = tuple[Phase, ...]
+
+#: With less noise epsilon is above 1e4 and the libraries' arithmetic overflows.
+_LEAST_NOISE = 1e-3
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """An epsilon and the computation that gave it.
+
+    Attributes:
+        epsilon: Upper bound, at least 0, maybe infinite.
+        method: In words, such as ``"privacy loss distribution"``.
+    """
+
+    epsilon: float
+    method: str
+
+
+@dataclass(frozen=True)
+class Accountant:
+    """One way to compose steps.
+
+    Attributes:
+        name: As in a budget, such as ``"pld"``.
+        title: In words.
+        bound: ``(phases, delta, coarse) -> epsilon`` for merged phases with noise.
+    """
+
+    name: str
+    title: str
+    bound: Callable[[Phases, float, bool], float]
+
+    def account(self, phases: Iterable[Phase], delta: float, *, coarse: bool = False) -> Accounted:
+        """Epsilon of the composition under add/remove.
+
+        Args:
+            phases: What was run.
+            delta: Target delta.
+            coarse: Faster and looser, still an upper bound.
+        """
+        return _account(self, merge_phases(phases), float(delta), coarse)
+
+
+def _pld_bound(phases: Phases, delta: float, coarse: bool) -> float:
+    return pld_epsilon(phases, delta, COARSE if coarse else FINE)
+
+
+def _rdp_bound(phases: Phases, delta: float, coarse: bool) -> float:
+    return rdp_epsilon(phases, delta, coarse=coarse)
+
+
+_RDP = Accountant("rdp", "Renyi divergences", _rdp_bound)
+_PLD = Accountant("pld", "privacy loss distribution", _pld_bound)
+
+ACCOUNTANTS: Mapping[str, Accountant] = MappingProxyType({"pld": _PLD, "rdp": _RDP})
+
+
+@functools.lru_cache(maxsize=512)
+def _account(accountant: Accountant, phases: Phases, delta: float, coarse: bool) -> Accounted:
+    if not phases:
+        return Accounted(0.0, "no steps")
+    if any(phase.noise_multiplier == 0.0 for phase in phases):
+        return Accounted(math.inf, "no noise")
+    full = gaussian_epsilon(total_mu(phases), delta)
+    if full == 0.0 or all(phase.sampling_rate == 1.0 for phase in phases):
+        return Accounted(full, "closed form of the Gaussian mechanism")
+    found = [Accounted(full, "closed form of the Gaussian mechanism, without amplification")]
+    if min(phase.noise_multiplier for phase in phases) >= _LEAST_NOISE:
+        found += [
+            Accounted(one.bound(phases, delta, coarse), one.title) for one in {accountant, _RDP}
+        ]
+    return min(found, key=lambda one: one.epsilon)
+
+
+def account(
+    phases: Iterable[Phase],
+    delta: float,
+    *,
+    accountant: str = "pld",
+    adjacency: str = "add-remove",
+    coarse: bool = False,
+) -> Accounted:
+    """Epsilon of a composition, with the name of the computation that gave it.
+
+    Args:
+        phases: What was run, in any order.
+        delta: Target delta, in (0, 1).
+        accountant: A name in ``ACCOUNTANTS``.
+        adjacency: A name in ``ADJACENCIES``.
+        coarse: Faster and looser, still an upper bound.
+
+    Raises:
+        InvalidValue: If delta is outside (0, 1).
+        UnknownName: If accountant or adjacency is unknown.
+    """
+    check_delta(delta)
+    chosen = find_accountant(accountant)
+    factor = ADJACENCIES[check_adjacency(adjacency)]
+    scaled = [replace(p, noise_multiplier=p.noise_multiplier * factor) for p in phases]
+    return chosen.account(scaled, delta, coarse=coarse)
+
+
+def epsilon_of(
+    phases: Iterable[Phase],
+    delta: float,
+    *,
+    accountant: str = "pld",
+    adjacency: str = "add-remove",
+) -> float:
+    """Epsilon of a composition of phases; see ``account``."""
+    return account(phases, delta, accountant=accountant, adjacency=adjacency).epsilon
+
+
+def epsilon(
+    sampling_rate: float,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    *,
+    accountant: str = "pld",
+    adjacency: str = "add-remove",
+) -> float:
+    """Epsilon of equal steps of the Poisson-sampled Gaussian mechanism.
+
+    Args:
+        sampling_rate: Probability q that one row enters a batch, ``0 < q <= 1``.
+        noise_multiplier: Standard deviation over sensitivity, at least 0.
+        steps: Number of steps.
+        delta: Target delta, in (0, 1).
+        accountant: ``"pld"`` or ``"rdp"``.
+        adjacency: ``"add-remove"``, ``"zero-out"`` or ``"replace-one"``.
+
+    Raises:
+        InvalidValue: If a number is outside its domain.
+        UnknownName: If accountant or adjacency is unknown.
+    """
+    phase = Phase(sampling_rate, noise_multiplier, steps)
+    return epsilon_of([phase], delta, accountant=accountant, adjacency=adjacency)
+
+
+def epsilon_curve(
+    sampling_rate: float,
+    noise_multiplier: float,
+    steps: Sequence[int],
+    delta: float,
+    *,
+    accountant: str = "pld",
+    adjacency: str = "add-remove",
+) -> list[float]:
+    """Epsilon after each of some numbers of steps; see ``epsilon``."""
+    return [
+        epsilon(
+            sampling_rate,
+            noise_multiplier,
+            count,
+            delta,
+            accountant=accountant,
+            adjacency=adjacency,
+        )
+        for count in steps
+    ]
+
+
+def find_accountant(name: str) -> Accountant:
+    """The accountant of that name.
+
+    Raises:
+        UnknownName: If there is none.
+    """
+    if name not in ACCOUNTANTS:
+        raise UnknownName(
+            "There is no accountant of this name",
+            received=name,
+            fix=f"Use one of: {', '.join(sorted(ACCOUNTANTS))}",
+        )
+    return ACCOUNTANTS[name]
+
+
+def check_adjacency(name: str) -> str:
+    """Returns the name of a known relation between neighbouring data sets.
+
+    Raises:
+        UnknownName: If it is not known.
+    """
+    if name not in ADJACENCIES:
+        raise UnknownName(
+            "There is no adjacency of this name",
+            received=name,
+            fix=f"Use one of: {', '.join(sorted(ADJACENCIES))}",
+        )
+    return name
+
+
+__all__ = [
+    "ACCOUNTANTS",
+    "ADJACENCIES",
+    "Accountant",
+    "Accounted",
+    "account",
+    "epsilon",
+    "epsilon_curve",
+    "epsilon_of",
+]

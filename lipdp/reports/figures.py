@@ -1,0 +1,191 @@
+"""Figures of a report, drawn by matplotlib and returned as inline SVG."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lipdp.results import RunResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BLUE, _ORANGE, _GREY = "#1f5fa8", "#b4500a", "#5c6670"
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lipdp",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#9aa3ab",
+    "grid.color": "#e4e7ea",
+    "legend.frameon": False,
+}
+#: More variables than this make an unreadable figure; the table lists them all.
+MAX_VARIABLES = 40
+
+
+def training_figure(history: pd.DataFrame, name: str) -> str:
+    """Validation accuracy and epsilon over epochs, one panel each.
+
+    Returns:
+        An ``<svg>`` element; empty if the history has nothing finite to show.
+    """
+    panels = [p for p in _training_panels(history) if p[1]]
+    if not panels:
+        return ""
+    with _style():
+        figure = _new_figure(1.0 + 1.45 * len(panels))
+        axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        for axis, (label, lines) in zip(axes, panels, strict=True):
+            _draw_lines(axis, lines)
+            axis.set_ylabel(label)
+        axes[-1].set_xlabel("epoch")
+        axes[-1].xaxis.get_major_locator().set_params(integer=True)
+        return _to_svg(figure, name, "Validation accuracy and epsilon over the epochs")
+
+
+def certificate_figure(result: RunResult, name: str) -> str:
+    """Accuracy and AUROC that stay true within each radius; radius 0 is the plain test metric.
+
+    Returns:
+        An ``<svg>`` element; empty if nothing was certified.
+    """
+    if not result.certified:
+        return ""
+    points = sorted(result.certified, key=lambda c: c.radius)
+    accuracy = [(0.0, result.test.accuracy), *((c.radius, c.accuracy) for c in points)]
+    auroc = [(0.0, result.test.auroc), *((c.radius, c.auroc) for c in points)]
+    lines = [("certified accuracy", _finite(accuracy)), ("certified AUROC", _finite(auroc))]
+    with _style():
+        figure = _new_figure(3.9)
+        axis = figure.subplots()
+        _draw_lines(axis, [line for line in lines if line[1]])
+        axis.axhline(
+            result.test.majority_accuracy, color=_GREY, linestyle=":", label="majority class"
+        )
+        axis.set_ylim(0, 1.02)
+        label = textwrap.fill(f"radius ({points[0].unit})", 60)
+        axis.set_xlabel(label, parse_math=False)
+        axis.legend(loc="best")
+        return _to_svg(figure, name, "Certified accuracy and AUROC over the radius")
+
+
+def noise_figure(variables: Sequence[dict[str, Any]], name: str) -> str:
+    """Gradient bound and noise of each variable on one logarithmic axis.
+
+    Returns:
+        An ``<svg>`` element; empty if no variable has a positive finite bound or noise.
+    """
+    shown = [v for v in variables if _positive(v.get("bound")) or _positive(v.get("noise_stddev"))]
+    shown = shown[:MAX_VARIABLES]
+    if not shown:
+        return ""
+    with _style():
+        figure = _new_figure(1.3 + 0.3 * len(shown))
+        axis = figure.subplots()
+        _draw_dots(axis, shown, "bound", _BLUE, "o")
+        _draw_dots(axis, shown, "noise_stddev", _ORANGE, "D")
+        labels = [_clip(f"{v.get('layer', '')}/{v.get('variable', '')}") for v in shown]
+        axis.set_yticks(range(len(shown)), labels, parse_math=False)
+        axis.set_ylim(len(shown) - 0.4, -0.6)
+        _log_axis(axis, shown)
+        axis.set_xlabel("gradient units, summed over the batch")
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        return _to_svg(figure, name, "Gradient bound and noise of each variable")
+
+
+def _training_panels(
+    history: pd.DataFrame,
+) -> list[tuple[str, list[tuple[str, list[tuple[float, float]]]]]]:
+    accuracy = [
+        ("validation", _column(history, "val_accuracy")),
+        ("certified", _column(history, "val_certified_accuracy")),
+    ]
+    epsilon = [("epsilon spent", _column(history, "epsilon"))]
+    return [
+        ("accuracy", [line for line in accuracy if line[1]]),
+        ("epsilon spent", [line for line in epsilon if line[1]]),
+    ]
+
+
+def _column(history: pd.DataFrame, column: str) -> list[tuple[float, float]]:
+    if column not in history or "epoch" not in history:
+        return []
+    return _finite(zip(history["epoch"].tolist(), history[column].tolist(), strict=True))
+
+
+def _finite(points: Any) -> list[tuple[float, float]]:
+    kept = ((x, y) for x, y in points if x is not None and y is not None)
+    pairs = ((float(x), float(y)) for x, y in kept)
+    return [(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y)]
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, (int, float)) and 0 < value < math.inf
+
+
+def _clip(text: str, limit: int = 34) -> str:
+    return text if len(text) <= limit else "…" + text[-(limit - 1) :]
+
+
+def _style() -> Any:
+    import matplotlib
+
+    return matplotlib.rc_context(_STYLE)
+
+
+def _new_figure(height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(5.6, height), layout="constrained")
+
+
+def _draw_lines(axis: Axes, lines: list[tuple[str, list[tuple[float, float]]]]) -> None:
+    looks = [(_BLUE, "o", "-"), (_ORANGE, "s", "--")]
+    for (label, points), (color, marker, dash) in zip(lines, looks, strict=False):
+        x, y = zip(*points, strict=True)
+        size = 4 if len(points) <= 60 else 0
+        axis.plot(x, y, color=color, marker=marker, linestyle=dash, markersize=size, label=label)
+    if len(lines) > 1:
+        axis.legend(loc="best")
+
+
+def _draw_dots(axis: Axes, rows: list[dict[str, Any]], key: str, color: str, marker: str) -> None:
+    points = [(row[key], i) for i, row in enumerate(rows) if _positive(row.get(key))]
+    if points:
+        x, y = zip(*points, strict=True)
+        label = "gradient bound" if key == "bound" else "noise (standard deviation)"
+        axis.plot(x, y, color=color, marker=marker, linestyle="", markersize=6, label=label)
+
+
+def _log_axis(axis: Axes, rows: list[dict[str, Any]]) -> None:
+    """A logarithmic axis with plain numbers, also between the powers of ten of a short one."""
+    values = [r[k] for r in rows for k in ("bound", "noise_stddev") if _positive(r.get(k))]
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter("{x:g}" if max(values) < 5 * min(values) else "")
+
+
+def _to_svg(figure: Figure, name: str, description: str) -> str:
+    """The figure as an element for HTML: no prolog, no links, its ids apart from other figures'."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
+    head, body = text.split(">", 1)
+    view = re.search(r'viewBox="[^"]*"', head)
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    body = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", body)
+    frame = view.group(0) if view else ""
+    return f'<svg {frame} role="img" aria-label="{description}">{body}'

@@ -1,0 +1,227 @@
+"""An adversarial search against the bounds that a layer states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from lipdp.errors import InvalidValue
+from lipdp.rounding import unit_roundoff
+from lipdp.testing._isolation import check_isolation
+from lipdp.testing._layer_probe import LayerProbe
+from lipdp.testing._points import (
+    adversarial_points,
+    adversarial_weights,
+    cotangents,
+    hostile_points,
+    norm,
+    scaled_to,
+)
+from lipdp.testing._report import Comparison, Tightness
+
+_DENSE_OUTPUTS = 8
+_ASCENT_STEPS = 8
+_REFINEMENTS = 3
+
+
+def check_layer(
+    layer: Any, input_shape: Sequence[int], radius: float, *, rule: Any = None, seed: int = 0
+) -> Tightness:
+    """Searches for an input, weights and a cotangent that break a bound of a layer.
+
+    The layer is built, its weights are pushed out of their constraint sets and projected back, and
+    on inputs of norm at most ``radius`` (zero, ties, one-hot, spheres, and what ascent finds) the
+    computed output, input gradient and gradients of each variable are compared with the stated
+    bounds times ``1 + rounding``, without further tolerance. Small layers get whole Jacobians and
+    exact singular vectors, larger ones a power iteration. If a finite output bound is stated for
+    unbounded inputs, rows of NaN, infinity and 3e38 must respect it. In inference mode, differences
+    of outputs are compared with ``lipschitz``. The layer's weights are put back.
+
+    Args:
+        layer: Of one input and one output; a ``LipschitzLayer`` unless ``rule`` is given.
+        input_shape: Shape of one sample, without batch axis.
+        radius: Finite bound of the Euclidean norm of one sample.
+        rule: States the bounds in the layer's place, with the methods of a ``LipschitzLayer``.
+        seed: Of the search.
+
+    Returns:
+        The best ratios found.
+
+    Raises:
+        BoundViolation: If a bound is broken, or samples mix.
+        InvalidValue: If the radius is not positive and finite.
+    """
+    if not 0 < radius < math.inf:
+        raise InvalidValue("The radius is not positive and finite", received=radius, fix="Use 1.0")
+    shape = tuple(input_shape)
+    rng = np.random.default_rng(seed)
+    _build(layer, shape)
+    result = Comparison(layer.name)
+    search = _Search(layer, rule or layer, shape, radius=radius, result=result, rng=rng)
+    initial = [ops.convert_to_numpy(v.value) for v in layer.trainable_variables]
+    try:
+        for _ in _weight_settings(layer, rng):
+            search.run()
+        search.run_hostile()
+        check_isolation(layer, shape, radius, result, rng)
+    finally:
+        for variable, value in zip(layer.trainable_variables, initial, strict=True):
+            variable.assign(value)
+    return result.tightness()
+
+
+def _build(layer: Any, shape: tuple[int, ...]) -> None:
+    layer(ops.zeros((1, *shape), dtype=layer.compute_dtype))
+
+
+def _weight_settings(layer: Any, rng: np.random.Generator) -> Iterator[str]:
+    """The initial weights, projected, then each kind of extreme ones."""
+    for variable in layer.trainable_variables:
+        _assign_projected(variable, variable.value)
+    yield "initial"
+    kinds = [list(adversarial_weights(v.shape, rng)) for v in layer.trainable_variables]
+    for setting in zip(*kinds, strict=True):
+        for variable, (_, value) in zip(layer.trainable_variables, setting, strict=True):
+            _assign_projected(variable, np.reshape(value, variable.shape))
+        yield setting[0][0]
+
+
+def _assign_projected(variable: Any, value: Any) -> None:
+    tensor = ops.convert_to_tensor(value, dtype=variable.dtype)
+    variable.assign(variable.constraint(tensor) if variable.constraint else tensor)
+
+
+class _Search:
+    """The search at one setting of the weights."""
+
+    def __init__(
+        self,
+        layer: Any,
+        rule: Any,
+        shape: tuple[int, ...],
+        *,
+        radius: float,
+        result: Comparison,
+        rng: np.random.Generator,
+    ) -> None:
+        self.rule = rule
+        self.radius = radius
+        self.result = result
+        self.rng = rng
+        self.probe = LayerProbe(layer, shape)
+        self.inference = LayerProbe(layer, shape, training=False)
+        self.names = [v.name for v in layer.trainable_variables]
+        unit = unit_roundoff(keras.backend.standardize_dtype(layer.compute_dtype))
+        self.slack = 1.0 + rule.rounding(unit)
+
+    def run(self) -> None:
+        """All inputs of the ball."""
+        points = adversarial_points(self.probe.shape, self.radius, self.rng)
+        points += [self._ascend(point) for point in points[-8:-5]]
+        directions = [self._try_point(point) for point in points]
+        self._try_pairs(points, directions)
+
+    def run_hostile(self) -> None:
+        """Rows outside every ball, if the layer claims to contain them."""
+        if math.isinf(self.rule.forward_bound(math.inf)):
+            return
+        for point in hostile_points(self.probe.shape):
+            output = self.probe.forward(point[None])
+            bound = self.rule.forward_bound(math.inf) * self.slack
+            self.result.compare("output of a hostile row", norm(output), bound)
+            for cotangent in cotangents(self.probe.output_size, self.rng):
+                self._try_cotangent(point, cotangent, math.inf)
+
+    def _ascend(self, point: np.ndarray) -> np.ndarray:
+        """Gradient ascent of ``||f(t)||`` on the sphere: a power iteration if f is linear."""
+        for _ in range(_ASCENT_STEPS):
+            gradient, _ = self.probe.pullback(point[None], self.probe.forward(point[None]))
+            if not 0 < norm(gradient) < math.inf:
+                break
+            point = scaled_to(gradient[0].astype("float64"), self.radius)
+        return point
+
+    def _try_point(self, point: np.ndarray) -> np.ndarray:
+        """Compares all bounds at one input; returns the best input direction found."""
+        size = norm(self.probe.cast(point))
+        output = self.probe.forward(point[None])
+        for x in {size, max(size, self.radius)}:
+            self.result.compare("output", norm(output), self.rule.forward_bound(x) * self.slack)
+        best, direction = -1.0, point
+        for cotangent in self._cotangents(point, output):
+            gradients = self._try_cotangent(point, cotangent, size)
+            if norm(gradients[0]) > best:
+                best, direction = norm(gradients[0]), gradients[0][0]
+        return direction
+
+    def _cotangents(self, point: np.ndarray, output: np.ndarray) -> list[np.ndarray]:
+        found = cotangents(self.probe.output_size, self.rng)
+        if norm(output) > 0 and np.all(np.isfinite(output)):
+            found.append(scaled_to(output.ravel().astype("float64"), 1.0))
+        if self.probe.output_size <= _DENSE_OUTPUTS:
+            return found + self._singular_vectors(point)
+        return found + self._refined(point, found[-1])
+
+    def _singular_vectors(self, point: np.ndarray) -> list[np.ndarray]:
+        """Left singular vectors of the whole Jacobians, for the input and for each variable."""
+        rows = [self._pull(point, unit) for unit in np.eye(self.probe.output_size)]
+        matrices = [np.stack([np.ravel(g) for g in column]) for column in zip(*rows, strict=True)]
+        finite = [m.astype("float64") for m in matrices if np.all(np.isfinite(m))]
+        return [np.linalg.svd(m, full_matrices=False)[0][:, 0] for m in finite]
+
+    def _refined(self, point: np.ndarray, start: np.ndarray) -> list[np.ndarray]:
+        """A power iteration whose forward products are finite differences of the layer."""
+        step, cotangent, found = 1e-2 * self.radius, start, []
+        for _ in range(_REFINEMENTS):
+            direction = scaled_to(self._pull(point, cotangent)[0][0].astype("float64"), step)
+            ahead, behind = (
+                self.probe.forward(p[None]) for p in (point + direction, point - direction)
+            )
+            change = (ahead.astype("float64") - behind).ravel()
+            if not 0 < norm(change) < math.inf:
+                break
+            cotangent = scaled_to(change, 1.0)
+            found.append(cotangent)
+        return found
+
+    def _pull(self, point: np.ndarray, cotangent: np.ndarray) -> list[np.ndarray]:
+        gradient, gradients = self.probe.pullback(point[None], cotangent)
+        return [gradient, *gradients]
+
+    def _try_cotangent(
+        self, point: np.ndarray, cotangent: np.ndarray, size: float
+    ) -> list[np.ndarray]:
+        length = norm(self.probe.cast(cotangent))
+        gradients = self._pull(point, cotangent)
+        names = ["input gradient", *(f"gradient of {name}" for name in self.names)]
+        for x in {size, max(size, self.radius)}:
+            bounds = [self.rule.backward_bound(x, length)]
+            bounds += self.rule.parameter_bounds(x, length)
+            if len(bounds) != len(gradients):
+                self.result.fail("it states another number of bounds than it has variables", bounds)
+            for name, gradient, bound in zip(names, gradients, bounds, strict=True):
+                self.result.compare(name, norm(gradient), bound * self.slack)
+        return gradients
+
+    def _try_pairs(self, points: list[np.ndarray], directions: list[np.ndarray]) -> None:
+        """Differences of outputs in inference mode, along the steepest directions and across."""
+        constant = self.rule.lipschitz(self.radius) if hasattr(self.rule, "lipschitz") else math.inf
+        if math.isinf(constant):
+            return
+        outputs = self.inference.forward
+        for point, direction in zip(points, directions, strict=True):
+            away = scaled_to(np.asarray(direction, "float64"), self.radius)
+            for one, other in ((away, -away), (point, points[-1]), (point, 0.9 * point)):
+                gap = norm(self.probe.cast(one).astype("float64") - self.probe.cast(other))
+                change = norm(outputs(one[None]).astype("float64") - outputs(other[None]))
+                # Each output is right to its relative slack, which does not shrink with the gap.
+                error = 2.0 * (self.slack - 1.0) * self.rule.forward_bound(self._size(one))
+                self.result.compare("difference of outputs", change, constant * gap + error)
+
+    def _size(self, point: np.ndarray) -> float:
+        return max(self.radius, norm(self.probe.cast(point)))

@@ -1,0 +1,115 @@
+"""A whole result and its history, as a run leaves them behind."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from lipdp.privacy import Capacity, PrivacyStatement
+from lipdp.results import RunResult
+
+STATEMENT = str(
+    PrivacyStatement(
+        adjacency="add-remove",
+        num_examples=10240,
+        expected_batch_size=512,
+        sampling_rate=0.05,
+        noise_multiplier=1.31,
+        steps=200,
+        epsilon=1.987,
+        delta=1e-5,
+        accountant="privacy loss distribution",
+        accountant_library="dp-accounting 0.6.0",
+        capacity=Capacity(rows=640, overflow_probability_per_step=4e-11),
+        overflow_delta=8e-9,
+        allocation="optimal",
+    )
+)
+UNIT = "L2 distance of encoded rows (an encoded row has norm at most 1)"
+
+
+def variable(layer: str, name: str, bound: float, noise: float, size: int) -> dict[str, object]:
+    return {
+        "layer": layer,
+        "variable": name,
+        "bound": bound,
+        "noise_stddev": noise,
+        "size": size,
+    }
+
+
+def sample() -> dict[str, object]:
+    """The fields of a result, to be changed at will."""
+    return {
+        "name": "breast_cancer",
+        "created": "2026-03-01T12:00:00+00:00",
+        "config": {
+            "data": {"name": "breast_cancer", "path": None, "test_fraction": 0.2},
+            "model": {"name": "mlp", "units": [64, 32]},
+            "loss": {"name": "tempered_crossentropy", "inverse_temperature": 16.0},
+            "optimizer": {"name": "sgd", "learning_rate": 0.5},
+            "training": {"batch_size": 512, "steps": 200, "dtype": "float64"},
+            "privacy": {"epsilon": 2.0, "delta": 1e-5, "seed": None},
+            "certificates": {"radii": [0.05, 0.1, 0.2]},
+        },
+        "plan": {
+            "sampling_rate": 0.05,
+            "noise_multiplier": 1.31,
+            "expected_batch_size": 512,
+            "num_examples": 10240,
+            "steps": 200,
+            "capacity": 640,
+            "delta": 1e-5,
+            "accountant": "pld",
+            "variables": [
+                variable("spectral_dense", "kernel", 1.4142, 3.21, 1920),
+                variable("bounded_bias", "bias", 1.0, 2.27, 64),
+                variable("spectral_dense_1", "kernel", 1.4142, 3.02, 2048),
+                variable("spectral_dense_2", "kernel", 1.2, 2.02, 64),
+            ],
+        },
+        "statement": STATEMENT,
+        "spent": {
+            "epsilon": 1.987,
+            "delta": 1e-5,
+            "steps": 200,
+            "sampling_rate": 0.05,
+            "noise_multiplier": 1.31,
+            "accountant": "pld",
+            "adjacency": "add-remove",
+        },
+        "test": {"rows": 2560, "accuracy": 0.912, "auroc": 0.9641, "majority_accuracy": 0.627},
+        "certified": [
+            {"radius": 0.05, "unit": UNIT, "accuracy": 0.881, "auroc": 0.941},
+            {"radius": 0.1, "unit": UNIT, "accuracy": 0.842, "auroc": 0.909},
+            {"radius": 0.2, "unit": UNIT, "accuracy": 0.731, "auroc": 0.804},
+        ],
+        "lipschitz_constant": 1.0001,
+        "training_rows": 10240,
+        "seconds": 42.3,
+        "versions": {"lipdp": "0.1.0", "keras": "3.15.0", "tensorflow": "2.21.0"},
+    }
+
+
+@pytest.fixture
+def fields() -> dict[str, object]:
+    return sample()
+
+
+@pytest.fixture
+def result() -> RunResult:
+    return RunResult.model_validate(sample())
+
+
+@pytest.fixture
+def history() -> pd.DataFrame:
+    epochs = range(1, 11)
+    return pd.DataFrame(
+        {
+            "epoch": list(epochs),
+            "epsilon": [0.62 * e**0.5 for e in epochs],
+            "val_loss": [0.7 / e for e in epochs],
+            "val_accuracy": [0.92 - 0.3 / e for e in epochs],
+            "val_certified_accuracy": [0.85 - 0.33 / e for e in epochs],
+        }
+    )

@@ -1,0 +1,197 @@
+"""The report: one safe file with every number, and honest about what it is not."""
+
+from __future__ import annotations
+
+import math
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lipdp.reports import not_private_reason, write_report
+from lipdp.reports.run import _meaning, _number_up, _percent_up
+from lipdp.results import RunResult
+
+VOID = {"meta", "br", "path", "use", "rect", "circle", "line"}
+
+
+class Page(HTMLParser):
+    """Collects tags and text, and checks that tags are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def attributes(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+def render(fields, history, tmp_path) -> tuple[str, Page]:
+    path = tmp_path / "report.html"
+    write_report(RunResult.model_validate(fields), history, path)
+    html = path.read_text(encoding="utf-8")
+    page = Page()
+    page.feed(html)
+    assert page.open == []
+    return html, page
+
+
+def test_one_file_that_loads_nothing(fields, history, tmp_path):
+    html, page = render(fields, history, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    assert len(html) < 1_000_000
+    assert "http" not in html
+    assert "@import" not in html
+    assert "url(" not in html.split("</style>")[0]
+    assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in page.tags}
+    assert not [attrs for _, attrs in page.tags if attrs.get("src")]
+    assert all(attrs.get("href", "#").startswith("#") for _, attrs in page.tags)
+
+
+def test_three_figures_are_inlined_and_ids_are_unique(fields, history, tmp_path):
+    _, page = render(fields, history, tmp_path)
+    figures = page.attributes("svg")
+    assert len(figures) == 3
+    assert all(f["role"] == "img" and f["aria-label"] for f in figures)
+    ids = [attrs["id"] for _, attrs in page.tags if attrs.get("id")]
+    assert len(ids) == len(set(ids))
+
+
+def test_accessible_structure(fields, history, tmp_path):
+    _, page = render(fields, history, tmp_path)
+    assert page.attributes("html")[0]["lang"] == "en"
+    assert len(page.attributes("h1")) == 1
+    assert all(th.get("scope") in {"row", "col"} for th in page.attributes("th"))
+    assert len(page.attributes("caption")) == len(page.attributes("table"))
+    ids = {attrs["id"] for _, attrs in page.tags if attrs.get("id")}
+    assert {s["aria-labelledby"] for s in page.attributes("section")} <= ids
+
+
+def test_every_headline_number_and_the_whole_statement_are_there(fields, history, tmp_path):
+    _, page = render(fields, history, tmp_path)
+    for shown in ("91.2 %", "62.7 %", "0.9641", "1.987", "1e-05", "88.1 %", "84.2 %", "73.1 %"):
+        assert shown in page.text
+    assert {word.strip("-:") for word in fields["statement"].split()} <= {
+        word.strip("-:") for word in page.text.split()
+    }
+    for key in ("training.batch_size", "loss.inverse_temperature", "model.units"):
+        assert key in page.text
+    assert "3.15.0" in page.text
+    assert "What is not covered" in page.text
+    assert "L2 distance of encoded rows" in page.text
+    assert "spectral_dense_1" in page.text
+
+
+def test_hostile_text_is_escaped_everywhere(fields, history, tmp_path):
+    hostile = '<script>alert("x")</script>'
+    fields["name"] = hostile
+    fields["statement"] = hostile
+    fields["config"]["data"][hostile] = hostile
+    fields["config"][hostile] = {"a": {hostile: hostile}}
+    fields["plan"][hostile] = hostile
+    fields["plan"]["variables"][0]["layer"] = hostile
+    fields["plan"]["variables"][0]["variable"] = hostile
+    fields["versions"][hostile] = hostile
+    fields["spent"]["accountant"] = fields["spent"]["adjacency"] = hostile
+    for certified in fields["certified"]:
+        certified["unit"] = hostile
+    html, page = render(fields, history, tmp_path)
+    assert "<script" not in html
+    assert page.text.count(hostile) >= 10
+
+
+def test_metrics_of_training_rows_never_reach_the_file(fields, history, tmp_path):
+    history["loss"] = 0.987654
+    history["accuracy"] = 0.876543
+    html, _ = render(fields, history, tmp_path)
+    assert "987654" not in html
+    assert "876543" not in html
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda f: f["spent"].update(epsilon="inf"), "no finite epsilon"),
+        (lambda f: f["config"]["privacy"].update(seed=0), "can be recomputed"),
+    ],
+)
+def test_a_run_that_protects_nobody_says_so(fields, history, tmp_path, change, word):
+    change(fields)
+    _, page = render(fields, history, tmp_path)
+    assert "Not private." in page.text
+    assert word in page.text
+    assert "the stronger the protection" not in page.text
+    assert word in not_private_reason(RunResult.model_validate(fields))
+
+
+def test_a_private_run_carries_no_warning(fields, history, tmp_path):
+    _, page = render(fields, history, tmp_path)
+    assert "Not private." not in page.text
+    assert not_private_reason(RunResult.model_validate(fields)) == ""
+
+
+def test_a_bare_result_still_makes_a_page(fields, tmp_path):
+    fields["plan"] = {}
+    fields["certified"] = []
+    fields["test"]["auroc"] = None
+    fields["config"] = {}
+    fields["versions"] = {}
+    _, page = render(fields, pd.DataFrame(), tmp_path)
+    assert page.attributes("svg") == []
+    assert "91.2 %" in page.text
+
+
+@given(epsilon=st.floats(0, 1e6), delta=st.floats(1e-12, 0.5), alarms=st.floats(1e-6, 1))
+@example(epsilon=0.0, delta=0.0, alarms=0.01)
+@example(epsilon=1e6, delta=1e-5, alarms=0.01)
+def test_attack_power_is_a_probability_no_worse_than_guessing(epsilon, delta, alarms):
+    power = _meaning(epsilon, delta, alarms)["power"]
+    assert alarms - 1e-12 <= power <= 1
+
+
+def test_attack_power_bounds_the_best_test_of_randomised_response():
+    # Two answers, the truth with probability e^eps / (1 + e^eps): the optimal test is known.
+    epsilon = 1.2
+    truth = math.exp(epsilon) / (1 + math.exp(epsilon))
+    corner = _meaning(epsilon, 0.0, 1 - truth)["power"]
+    assert corner == pytest.approx(truth, rel=1e-12)
+    assert _meaning(epsilon, 0.0, 0.01)["power"] == pytest.approx(0.01 * math.exp(epsilon))
+
+
+@given(value=st.floats(1e-6, 1e9))
+@example(value=1.00009)
+@example(value=9.9999)
+def test_bounds_are_rounded_up(value):
+    shown = float(_number_up(value))
+    assert value <= shown <= value * 1.0011
+
+
+def test_an_exact_number_stays_as_it_is():
+    assert (_number_up(1.987), _number_up(8.0), _number_up(7.9996)) == ("1.987", "8", "8")
+    assert _number_up(math.inf) == "\u221e"
+    assert _number_up(0.0) == "0"
+
+
+def test_percent_of_a_bound_is_rounded_up():
+    assert _percent_up(0.07301) == "7.4 %"
+    assert _percent_up(0.99999) == "100.0 %"
+    assert _percent_up(1.0) == "100.0 %"
