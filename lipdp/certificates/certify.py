@@ -40,8 +40,8 @@ def certify(model: keras.Model, x: Any, y: Any = None, *, batch_size: int = 1024
 
     Args:
         model: A built model that returns logits, shape (n, K); one logit has threshold 0.
-        x: Inputs, as the model takes them; perturbations are measured in their units, after the cast
-            to the model's dtype.
+        x: Inputs, as the model takes them; perturbations are measured in their units, between
+            inputs that are already in the model's dtype.
         y: True classes, as in ``radii``: a wrong prediction has radius 0. Without them the
             predicted class is certified.
         batch_size: Rows a forward pass; the result does not depend on it beyond rounding.

@@ -16,9 +16,9 @@ from lipdp.certificates._margins import non_negative
 class CertifiedAccuracy(keras.metrics.Metric):
     """Weighted fraction of samples that stay right under perturbations of norm at most ``radius``.
 
-    A sample counts if its margin is above ``sqrt(2) (l r + 2 e)`` (one logit: ``l r + 2 e``), which is
-    ``radii(...) > radius``; the threshold is rounded up to float32 and the comparison is strict, so
-    rounding never adds a sample.
+    A sample counts if its margin is above ``sqrt(2) (l r + 2 e)`` (one logit: ``l r + 2 e``), which
+    is ``radii(...) > radius``; the threshold is rounded up to float32 and the comparison is strict,
+    so rounding never adds a sample.
 
     Args:
         radius: Euclidean norm of the perturbations, in units of the model's input.
@@ -39,10 +39,30 @@ class CertifiedAccuracy(keras.metrics.Metric):
     ) -> None:
         super().__init__(name=name, dtype=dtype)
         self.radius = non_negative("radius", radius)
-        self.lipschitz = non_negative("lipschitz", lipschitz)
-        self.error = non_negative("error", error)
+        self.lipschitz = lipschitz
+        self.error = error
         self.total = self.add_variable(shape=(), initializer="zeros", name="total")
         self.count = self.add_variable(shape=(), initializer="zeros", name="count")
+        # A variable, since a traced step would keep the threshold of its first weights.
+        self.thresholds = self.add_variable(shape=(2,), initializer="zeros", name="thresholds")
+        self.set_bounds(self.lipschitz, self.error)
+
+    def set_bounds(self, lipschitz: float, error: float) -> None:
+        """Takes the constants of other weights.
+
+        Args:
+            lipschitz: Joint Lipschitz constant of the logits.
+            error: Bound of ``||computed logits - exact logits||``.
+        """
+        self.lipschitz = non_negative("lipschitz", lipschitz)
+        self.error = non_negative("error", error)
+        exact = (_threshold(self.radius, lipschitz, error, single=s) for s in (True, False))
+        self.thresholds.assign(np.array(list(exact), dtype="float32"))
+
+    def reset_state(self) -> None:
+        """Forgets the samples, not the constants."""
+        self.total.assign(0.0)
+        self.count.assign(0.0)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.
@@ -57,7 +77,7 @@ class CertifiedAccuracy(keras.metrics.Metric):
             z = ops.cast(z, "float32")
         single = z.shape[-1] == 1
         margin = _binary_margin(y_true, z) if single else _margin(y_true, z)
-        threshold = _threshold(self.radius, self.lipschitz, self.error, single=single)
+        threshold = ops.cast(self.thresholds[0 if single else 1], margin.dtype)
         right = ops.cast(ops.isfinite(margin) & (margin > threshold), self.dtype)
         weight = ops.ones_like(right)
         if sample_weight is not None:

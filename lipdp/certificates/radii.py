@@ -1,14 +1,15 @@
 """Certified radii from logits: no perturbation of smaller Euclidean norm changes the class.
 
-Proof. Let z be the exact l-Lipschitz network, c the computed one, ``||c - z|| <= e`` everywhere. For
-``||x' - x|| <= r``, ``||c(x') - c(x)|| <= l r + 2 e``. The margin between classes k and i is
-``<e_k - e_i, c>``, and ``||e_k - e_i|| = sqrt(2)``, so it moves by at most ``sqrt(2) (l r + 2 e)`` and
-stays positive while r is below ``(margin / sqrt(2) - 2 e) / l``. If only each logit alone is
-l-Lipschitz the margin moves by ``2 l r + 2 sqrt(2) e``; a single logit moves by ``l r + 2 e``.
+Proof. Let z be the exact l-Lipschitz network and c the computed one, ``||c - z|| <= e`` everywhere.
+For ``||x' - x|| <= r``, ``||c(x') - c(x)|| <= l r + 2 e``. The margin between classes k and i is
+``<u_k - u_i, c>`` with unit vectors u, and ``||u_k - u_i|| = sqrt(2)``, so it moves by at most
+``sqrt(2) (l r + 2 e)`` and stays positive while r is below ``(margin / sqrt(2) - 2 e) / l``. If
+only each logit alone is l-Lipschitz the margin moves by ``2 l r + 2 sqrt(2) e``; a single logit
+moves by ``l r + 2 e``.
 
-Source: Tsuzuku, Sato, Sugiyama, Lipschitz-margin training (2018), Proposition 1, with a rounding term.
-Every operation below is one IEEE operation in float64 followed by one step of ``nextafter`` to the
-safe side, so a returned radius is never above the true quotient.
+Source: Y. Tsuzuku, I. Sato, M. Sugiyama, Lipschitz-Margin Training, NeurIPS 2018; the rounding term
+is ours. Every operation below is one IEEE operation in float64 followed by one step of
+``nextafter`` to the safe side, so a returned radius is never above the true quotient.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ def radii(
             A row whose label is not the strict maximum has radius 0. Without labels the predicted
             class is certified.
         lipschitz: Euclidean Lipschitz constant of the network; ``inf`` certifies nothing.
-        kind: What is ``lipschitz``-Lipschitz: ``"joint"`` the vector of logits, ``"per-logit"`` each
-            logit on its own, ``"binary"`` the single logit. With one logit all three agree.
+        kind: What is ``lipschitz``-Lipschitz: ``"joint"`` the vector of logits, ``"per-logit"``
+            each logit on its own, ``"binary"`` the single logit. With one logit all three agree.
         error: Bound of ``||computed logits - exact logits||`` over all inputs.
 
     Returns:
-        Float64 radii, shape (n,), in units of the network's input. No perturbation of Euclidean norm
-        strictly below the radius changes the class.
+        Float64 radii, shape (n,), in units of the network's input. No perturbation of Euclidean
+        norm strictly below the radius changes the class.
 
     Raises:
         InvalidValue: If an argument is outside its domain.
@@ -78,8 +79,8 @@ def pairwise_radii(
 ) -> np.ndarray:
     """Certified radii through a dense last layer: ``min_i margin_i / (l_rest ||w_k - w_i||)``.
 
-    The exact margin is ``<w_k - w_i, h(x)> + b_k - b_i`` with h ``lipschitz_rest``-Lipschitz, so it is
-    ``lipschitz_rest * ||w_k - w_i||``-Lipschitz. Source: Tsuzuku, Sato, Sugiyama (2018), section 4.
+    The exact margin is ``<w_k - w_i, h(x)> + b_k - b_i`` with h ``lipschitz_rest``-Lipschitz, so it
+    is ``lipschitz_rest * ||w_k - w_i||``-Lipschitz (Cauchy-Schwarz).
 
     Args:
         logits: Computed logits, shape (n, K), K at least 2.
@@ -132,8 +133,8 @@ def _column_distances(kernel: np.ndarray, classes: int) -> np.ndarray:
 
 
 def _norms(columns: np.ndarray) -> np.ndarray:
-    # Scaled so that squares neither overflow nor vanish; one rounding a difference, quotient, square,
-    # sum, root and product.
+    # Scaled so that squares neither overflow nor vanish; one rounding a difference, quotient,
+    # square, sum, root and product.
     scale = np.abs(columns).max(axis=0, initial=0.0)
     slack = 1.0 + gamma(2 * len(columns) + 16, unit_roundoff("float64"))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -37,8 +37,8 @@ def plain(layer: Any) -> Callable[..., Any]:
         layer: A built layer or an operation of a Keras graph.
 
     Returns:
-        A plain Keras layer that holds the present weights, or a function of symbolic tensors made of
-        ``keras.ops``.
+        A plain Keras layer that holds the present weights, or a function of symbolic tensors made
+        of ``keras.ops``.
 
     Raises:
         UnsupportedLayer: If there is no rule.
@@ -116,4 +116,3 @@ def _clone(layer: keras.layers.Layer) -> keras.layers.Layer:
         copy.build_from_config(layer.get_build_config())
         copy.set_weights(layer.get_weights())
     return copy
-

@@ -10,8 +10,8 @@ from keras import ops
 def project_samples(x: Any, radius: float) -> Any:
     """``x min(1, radius / ||x||)``, the norm over all axes but the first; non-finite rows to 0.
 
-    Everything is divided by ``p = max(radius, max |x|)`` first, so nothing overflows, and the
-    norm is rooted only where it is at least 1, so its derivative is finite. p cancels in the
+    Everything is scaled by ``1 / p``, ``p = max(radius, max |x|)``, so nothing overflows, and the
+    norm is rooted only where it is about 1 or more, so its derivative is finite. p cancels in the
     result, hence it may be a constant for differentiation. The derivative outside the ball,
     ``(radius / ||x||)(I - x x^T / ||x||^2)``, has norm at most 1; inside it is the identity.
 
@@ -22,11 +22,13 @@ def project_samples(x: Any, radius: float) -> Any:
     axes = tuple(range(1, len(x.shape)))
     x = finite_samples(x, axes)
     peak = ops.max(ops.abs(x), axis=axes, keepdims=True)
-    scale = ops.stop_gradient(ops.maximum(peak, radius))
-    v = x / scale
+    # Not ops.maximum, which shortens float64 to float32 on PyTorch.
+    scale = ops.where(peak > radius, peak, ops.full_like(peak, radius))
+    # Two factors: XLA turns x / p into x (1 / p), and 1 / p underflows to 0 above 8e37.
+    half = ops.stop_gradient(1.0 / ops.sqrt(scale))
+    v = x * half * half
     square = ops.sum(ops.square(v), axis=axes, keepdims=True)
-    # Where the peak exceeds the radius, v has an entry 1 and the square is at least 1.
-    inside = ops.logical_and(scale <= radius, square <= 1.0)
+    inside = ops.logical_and(peak <= radius, square <= 1.0)
     norm = ops.sqrt(ops.where(inside, ops.ones_like(square), square))
     return ops.where(inside, x, v * (radius / norm))
 

@@ -47,10 +47,10 @@ class BallLayer(LipschitzLayer):
     def rounding(self, unit: float) -> float:
         """Relative error of the computed result and of the computed cotangent.
 
-        With n entries the square sum is off by ``gamma(n + 4)``, its power -3/2 by 1.5 times that,
+        With n entries the square sum is off by ``gamma(n + 12)``, its power -3/2 by 1.5 times that,
         the inner product of the derivative by ``gamma(n)``, all relative to ``||g||``.
         """
-        return gamma(3 * self._entries + 16, unit)
+        return gamma(3 * self._entries + 24, unit)
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

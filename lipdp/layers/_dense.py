@@ -62,7 +62,8 @@ class BoundedDense(LipschitzLayer):
 
     def call(self, inputs: Any) -> Any:
         """``inputs`` of shape (n, ..., in) to (n, ..., units)."""
-        return ops.matmul(inputs, self.kernel)
+        # Not ops.matmul, which shortens float64 to float32 on PyTorch.
+        return ops.convert_to_tensor(inputs) @ ops.convert_to_tensor(self.kernel)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
         """The input shape with ``units`` in place of its last axis."""

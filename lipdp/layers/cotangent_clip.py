@@ -68,7 +68,7 @@ class CotangentClip(LipschitzLayer):
 
     def rounding(self, unit: float) -> float:
         """Relative error of the computed norm of n entries."""
-        return gamma(self._entries + 16, unit)
+        return gamma(self._entries + 24, unit)
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

@@ -62,7 +62,7 @@ class SphereNormalization(LipschitzLayer):
 
     def rounding(self, unit: float) -> float:
         """As the projection on a ball, and one product."""
-        return gamma(3 * self._entries + 20, unit)
+        return gamma(3 * self._entries + 28, unit)
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

@@ -24,8 +24,8 @@ def linear(
         num_features: Size of one row.
         num_outputs: Number of logits; 1 for binary labels.
         input_radius: Euclidean norm to which rows are clipped.
-        min_norm: If given, rows are then normalised to the unit sphere, those of a smaller norm only
-            scaled by ``1 / min_norm``.
+        min_norm: If given, rows are then normalised to the unit sphere, those of a smaller norm
+            only scaled by ``1 / min_norm``.
         head_radius: Radius of the Frobenius ball of the weights.
         dtype: Type of computation and weights.
 

@@ -36,14 +36,14 @@ def mlp(
         num_features: Size of one row.
         num_outputs: Number of logits; 1 for binary labels.
         widths: Units of each hidden layer.
-        activation: ``"max_min"``, ``"group_sort"``, ``"full_sort"`` or ``"householder_activation"``;
-            all but ``"full_sort"`` need even widths.
+        activation: ``"max_min"``, ``"group_sort"``, ``"full_sort"`` or
+            ``"householder_activation"``; all but ``"full_sort"`` need even widths.
         bias_radius: Radius of the ball of each hidden bias; None for no bias.
         head: ``"frobenius"`` or ``"spectral"``, the ball of the last layer's weights.
         head_radius: Radius of the ball of a Frobenius head; a spectral head has radius 1.
         input_radius: Euclidean norm to which rows are clipped.
-        min_norm: If given, rows are then normalised to the unit sphere, those of a smaller norm only
-            scaled by ``1 / min_norm``.
+        min_norm: If given, rows are then normalised to the unit sphere, those of a smaller norm
+            only scaled by ``1 / min_norm``.
         dtype: Type of computation and weights.
 
     Raises:

@@ -115,13 +115,21 @@ def _composed_range(phases: Sequence[Phase], one_step: float) -> float:
 
 @functools.lru_cache(maxsize=16)
 def _one_step(sampling_rate: float, noise_multiplier: float, grid: float) -> Any:
+    """Loss distribution of one step, with arrays inside.
+
+    The library keeps small distributions in dictionaries, whose size it raises to the power of
+    the steps before it composes them: minutes for a million steps.
+    """
     from dp_accounting.pld import privacy_loss_distribution
 
-    return privacy_loss_distribution.from_gaussian_mechanism(
+    found = privacy_loss_distribution.from_gaussian_mechanism(
         standard_deviation=noise_multiplier,
         sampling_prob=sampling_rate,
         value_discretization_interval=grid,
     )
+    remove = found._pmf_remove.to_dense_pmf()
+    add = None if sampling_rate == 1.0 else found._pmf_add.to_dense_pmf()
+    return privacy_loss_distribution.PrivacyLossDistribution(remove, add)
 
 
 def _compose(phases: Sequence[Phase], grid: float) -> Any:

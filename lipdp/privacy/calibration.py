@@ -17,8 +17,8 @@ from lipdp.privacy.phase import (
 )
 
 #: The search ends when this part of the target is used.
-_USED = 0.998
-_AIM = 0.9995
+_USED = 0.9993
+_AIM = 0.9997
 
 
 def calibrate_noise_multiplier(

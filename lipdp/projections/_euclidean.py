@@ -25,7 +25,7 @@ class EuclideanBall(RadiusBall):
         return frobenius_norm_bound(w)
 
     def _norm(self, v: Any) -> Any:
-        norm = ops.maximum(ops.sqrt(ops.sum(ops.square(v))), 1.0)
+        norm = _gram.at_least_one(ops.sqrt(ops.sum(ops.square(v))))
         return norm * (1.0 + 2.0 * gamma(_size(v) + 8, _gram.unit_of(v)))
 
     def _growth(self, w: Any) -> float:

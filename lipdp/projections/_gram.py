@@ -15,7 +15,7 @@ from lipdp.rounding import gamma, unit_roundoff
 def widen(w: Any) -> Any:
     """The weight in float64, where rounding is harmless and no matrix unit shortens it.
 
-    JAX answers float32 unless 64-bit mode is on; read the dtype of the result.
+    JAX answers float32 unless its 64-bit mode is on; read the dtype of the result.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -25,6 +25,25 @@ def widen(w: Any) -> Any:
 def unit_of(w: Any) -> float:
     """Unit round-off of a tensor's dtype."""
     return unit_roundoff(backend.standardize_dtype(w.dtype))
+
+
+def product(a: Any, b: Any) -> Any:
+    """Matrix product in the operands' own precision.
+
+    ``ops.matmul``, ``ops.minimum`` and ``ops.maximum`` shorten float64 to float32 on PyTorch; the
+    operators of the tensors do not.
+    """
+    return a @ b
+
+
+def lesser(a: Any, b: Any) -> Any:
+    """The smaller of two tensors, in their own precision."""
+    return ops.where(a < b, a, b)
+
+
+def at_least_one(a: Any) -> Any:
+    """``max(a, 1)``, in the precision of a."""
+    return ops.where(a > 1.0, a, ops.ones_like(a))
 
 
 def sides(w: Any) -> tuple[int, int]:
@@ -37,7 +56,11 @@ def sides(w: Any) -> tuple[int, int]:
 
 
 def normalized(w: Any) -> tuple[Any, Any]:
-    """``(w / peak, peak)`` with peak the greatest absolute entry (``w`` itself if that is 0)."""
+    """``(w / peak, peak)`` with peak the greatest absolute entry (``w`` itself if that is 0).
+
+    In XLA's float32 a peak above 8e37 gives zeros (its reciprocal underflows): a point of every
+    ball.
+    """
     peak = ops.max(ops.abs(w))
     return w / ops.where(peak > 0, peak, ops.ones_like(peak)), peak
 
@@ -68,8 +91,8 @@ def norm_from_gram(gram: Any, inner: int, squarings: int) -> Any:
     for _ in range(squarings):
         scales.append(_frobenius(m))
         m = m / scales[-1]
-        m = ops.matmul(m, ops.transpose(m))
-    bound = ops.minimum(_frobenius(m), _row_column_norm(m))
+        m = product(m, ops.transpose(m))
+    bound = lesser(_frobenius(m), _row_column_norm(m))
     for scale in reversed(scales):
         bound = scale * ops.sqrt(bound)
     slack = 2 * int(gram.shape[0]) * gamma(inner + 16, unit_of(gram))
@@ -79,7 +102,7 @@ def norm_from_gram(gram: Any, inner: int, squarings: int) -> Any:
             received=(int(gram.shape[0]), inner),
             fix="Use a smaller layer, or allow float64 in the backend",
         )
-    return ops.maximum(ops.sqrt(bound) * (1.0 + slack), 1.0)
+    return at_least_one(ops.sqrt(bound) * (1.0 + slack))
 
 
 def _frobenius(m: Any) -> Any:

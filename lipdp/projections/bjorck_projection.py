@@ -16,7 +16,7 @@ from lipdp.projections._norms import spectral_norm_bound
 from lipdp.projections.base import Projection
 from lipdp.rounding import gamma, unit_roundoff
 
-_START = 1.7  # below sqrt 3, so that no singular value changes its sign
+_START = 1.5  # below sqrt 3, where the polynomial has a root and a singular value would vanish
 _SQUARINGS = 2
 
 
@@ -26,8 +26,7 @@ class BjorckProjection(Projection):
     """Moves a kernel towards orthogonality and keeps ``||W||_2 <= 1``.
 
     The kernel is read as a matrix of shape (product of all axes but the last, last axis), with
-    sides k <= l. It is scaled down to norm at most 1.7 if its proved norm is above, then follow
-    Björck steps ``p(W) = 1.5 W - 0.5 W W^T W``. On singular values, p maps [0, 2] into [-1, 1]
+    sides k <= l. It is divided by its proved norm if that is above 1.5, then follow Björck steps ``p(W) = 1.5 W - 0.5 W W^T W``. On singular values, p maps [0, 2] into [-1, 1]
     and fixes 1, so one exact step ends inside the ball.
 
     Rounding (N. Higham, Accuracy and Stability, section 3.5): for ``||W||_2 <= c`` and
@@ -82,12 +81,12 @@ class BjorckProjection(Projection):
 
     def _steps(self, w: Any) -> Any:
         v, peak = _gram.normalized(w)
-        gram = ops.matmul(ops.transpose(v), v)
-        scale = _START / _gram.norm_from_gram(gram, int(v.shape[0]), _SQUARINGS)
-        scale = ops.minimum(peak, scale)
+        gram = _gram.product(ops.transpose(v), v)
+        inverse = 1.0 / _gram.norm_from_gram(gram, int(v.shape[0]), _SQUARINGS)
+        scale = ops.where(peak <= _START * inverse, peak, inverse)
         v = _step(v * scale, gram * ops.square(scale))
         for _ in range(self.iterations - 1):
-            v = _step(v, ops.matmul(ops.transpose(v), v))
+            v = _step(v, _gram.product(ops.transpose(v), v))
         return v
 
     def _slack(self, smaller: int, larger: int, unit: float, weight_unit: float) -> float:
@@ -110,4 +109,4 @@ class BjorckProjection(Projection):
 
 
 def _step(v: Any, gram: Any) -> Any:
-    return 1.5 * v - 0.5 * ops.matmul(v, gram)
+    return 1.5 * v - 0.5 * _gram.product(v, gram)

@@ -41,7 +41,7 @@ class SpectralProjection(RadiusBall):
         smaller, larger = _gram.sides(v)
         v = ops.reshape(v, (-1, v.shape[-1]))
         v = v if v.shape[0] == larger else ops.transpose(v)
-        bound = _gram.norm_from_gram(ops.matmul(ops.transpose(v), v), larger, _SQUARINGS)
+        bound = _gram.norm_from_gram(_gram.product(ops.transpose(v), v), larger, _SQUARINGS)
         return bound * (1.0 + math.sqrt(smaller) * 4 * _gram.unit_of(v))
 
     def _growth(self, w: Any) -> float:

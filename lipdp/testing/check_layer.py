@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
+from lipdp.bounds.rules import bounds_of
 from lipdp.errors import InvalidValue
+from lipdp.layers.base import LipschitzLayer
 from lipdp.rounding import unit_roundoff
 from lipdp.testing._isolation import check_isolation
 from lipdp.testing._layer_probe import LayerProbe
@@ -30,7 +31,12 @@ _REFINEMENTS = 3
 
 
 def check_layer(
-    layer: Any, input_shape: Sequence[int], radius: float, *, rule: Any = None, seed: int = 0
+    layer: Any,
+    input_shape: Sequence[int],
+    radius: float,
+    *,
+    rule: Callable[[Any], Any] | None = None,
+    seed: int = 0,
 ) -> Tightness:
     """Searches for an input, weights and a cotangent that break a bound of a layer.
 
@@ -43,10 +49,11 @@ def check_layer(
     of outputs are compared with ``lipschitz``. The layer's weights are put back.
 
     Args:
-        layer: Of one input and one output; a ``LipschitzLayer`` unless ``rule`` is given.
+        layer: Of one input and one output: a ``LipschitzLayer``, or a Keras layer with a known rule.
         input_shape: Shape of one sample, without batch axis.
         radius: Finite bound of the Euclidean norm of one sample.
-        rule: States the bounds in the layer's place, with the methods of a ``LipschitzLayer``.
+        rule: Maps the layer, at each setting of its weights, to what states its bounds in its
+            place, with the methods of a ``LipschitzLayer``.
         seed: Of the search.
 
     Returns:
@@ -55,6 +62,7 @@ def check_layer(
     Raises:
         BoundViolation: If a bound is broken, or samples mix.
         InvalidValue: If the radius is not positive and finite.
+        UnsupportedLayer: If nothing states bounds for this layer.
     """
     if not 0 < radius < math.inf:
         raise InvalidValue("The radius is not positive and finite", received=radius, fix="Use 1.0")
@@ -62,7 +70,9 @@ def check_layer(
     rng = np.random.default_rng(seed)
     _build(layer, shape)
     result = Comparison(layer.name)
-    search = _Search(layer, rule or layer, shape, radius=radius, result=result, rng=rng)
+    search = _Search(
+        layer, rule or _own_bounds(shape), shape, radius=radius, result=result, rng=rng
+    )
     initial = [ops.convert_to_numpy(v.value) for v in layer.trainable_variables]
     try:
         for _ in _weight_settings(layer, rng):
@@ -73,6 +83,14 @@ def check_layer(
         for variable, value in zip(layer.trainable_variables, initial, strict=True):
             variable.assign(value)
     return result.tightness()
+
+
+def _own_bounds(shape: tuple[int, ...]) -> Callable[[Any], Any]:
+    def stated(layer: Any) -> Any:
+        size = math.prod(layer.compute_output_shape((None, *shape))[1:])
+        return layer if isinstance(layer, LipschitzLayer) else bounds_of(layer, size)
+
+    return stated
 
 
 def _build(layer: Any, shape: tuple[int, ...]) -> None:
@@ -102,25 +120,26 @@ class _Search:
     def __init__(
         self,
         layer: Any,
-        rule: Any,
+        rule: Callable[[Any], Any],
         shape: tuple[int, ...],
         *,
         radius: float,
         result: Comparison,
         rng: np.random.Generator,
     ) -> None:
-        self.rule = rule
+        self._state_bounds = rule
         self.radius = radius
         self.result = result
         self.rng = rng
         self.probe = LayerProbe(layer, shape)
         self.inference = LayerProbe(layer, shape, training=False)
         self.names = [v.name for v in layer.trainable_variables]
-        unit = unit_roundoff(keras.backend.standardize_dtype(layer.compute_dtype))
-        self.slack = 1.0 + rule.rounding(unit)
+        self.unit = unit_roundoff(layer.compute_dtype)
 
     def run(self) -> None:
         """All inputs of the ball."""
+        self.rule = self._state_bounds(self.probe.layer)
+        self.slack = 1.0 + self.rule.rounding(self.unit)
         points = adversarial_points(self.probe.shape, self.radius, self.rng)
         points += [self._ascend(point) for point in points[-8:-5]]
         directions = [self._try_point(point) for point in points]

@@ -18,11 +18,12 @@ _WORDS = 2
 class NoiseSource:
     """Standard Gaussian noise for several variables in one draw.
 
-    A Keras generator holds two 32-bit words, so the noise is the sum of two independent halves:
-    128 bits of seed from the operating system (64 on PyTorch, where Keras folds a generator's two
-    words into one). The generators are not cryptographic. Their state must be among the variables
-    of the optimizer, or a traced step would repeat its noise; it is a secret of the same rank as
-    the data, and is never saved.
+    One Keras generator holds two 32-bit words, few enough to be searched, so the noise is the sum
+    of two independent halves, seeded with 128 bits from the operating system (of which Keras uses
+    124 on TensorFlow, which takes each word modulo 2^31 - 2, and 64 on PyTorch, where it adds a
+    generator's words up). The generators are not cryptographic. Their state must be among the
+    variables of the optimizer, or a traced step would repeat its noise; it is a secret of the same
+    rank as the data, and is never saved.
 
     Args:
         seed: None for the operating system; an integer makes a reproducible run, not private.
@@ -40,7 +41,8 @@ class NoiseSource:
     def reseed(self, seed: int | None = None) -> None:
         """Draws a new state from the operating system, or the state of a given seed."""
         for words, state in zip(_words(seed), self.variables, strict=True):
-            state.assign(words.view(keras.backend.standardize_dtype(state.dtype)))
+            # Backends keep the 32-bit words as uint32, int32 (same bits) or int64.
+            state.assign(words.astype(keras.backend.standardize_dtype(state.dtype)))
 
     def normal(self, shapes: Sequence[tuple[int, ...]], dtype: str) -> list[Any]:
         """Independent standard Gaussian tensors, one a shape."""

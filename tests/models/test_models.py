@@ -89,6 +89,8 @@ def test_names():
 
 
 def test_listing_the_names_imports_no_keras():
-    code = "import sys; from lipdp.models import MODELS; MODELS.names(); print('keras' in sys.modules)"
+    code = (
+        "import sys; from lipdp.models import MODELS; MODELS.names(); print('keras' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"

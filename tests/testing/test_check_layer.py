@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from lipdp.errors import BoundViolation, InvalidValue
+from lipdp.errors import BoundViolation, InvalidValue, UnsupportedLayer
 from lipdp.layers.base import LipschitzLayer, NonExpansiveLayer
 from lipdp.testing import Tightness, check_layer
 
@@ -229,7 +229,13 @@ def test_dishonest_layers_are_caught(layer, shape, message):
 def test_batch_normalization_is_caught_with_the_rule_of_the_identity():
     layer = keras.layers.BatchNormalization()
     with pytest.raises(BoundViolation):
-        check_layer(layer, (5,), 3.0, rule=NonExpansive())
+        check_layer(layer, (5,), 3.0, rule=lambda layer: NonExpansive())
+
+
+def test_plain_keras_layers_are_checked_by_their_rule():
+    assert check_layer(keras.layers.ReLU(), (6,), 3.0).best > 0.999
+    with pytest.raises(UnsupportedLayer):
+        check_layer(keras.layers.BatchNormalization(), (6,), 3.0)
 
 
 class NonExpansive:

@@ -42,7 +42,7 @@ class ChangesDtype(Frobenius):
         return ops.cast(super().__call__(w), "float16")
 
 
-class NegativeClaim(Frobenius):
+class NotANumberClaim(Frobenius):
     def bound_of(self, w):
         return float("nan")
 
@@ -86,7 +86,7 @@ def test_an_honest_projection_passes(shape, dtype):
         (NoRoomForRounding(), "norm is above"),
         (NotANumber(), "finite"),
         (ChangesDtype(), "dtype"),
-        (NegativeClaim(), "is none"),
+        (NotANumberClaim(), "above the bound"),
     ],
 )
 def test_broken_projections_are_caught(projection, message):
