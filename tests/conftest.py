@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("lipdp", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("lipdp")
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def run_on_backend() -> Callable[[str, Path, str], None]:
+    """``run_on_backend(backend, script, check)``: a function of a script, in its own process."""
+
+    def run(backend: str, script: Path, check: str) -> None:
+        if importlib.util.find_spec(backend) is None:
+            pytest.skip(f"{backend} is not installed")
+        done = subprocess.run(
+            [sys.executable, str(script), check],
+            env={**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        if done.returncode != 0:
+            pytest.fail(done.stderr[-3000:])
+
+    return run

@@ -123,6 +123,7 @@ class GradientProbe:
         self._model = _ProbeModel(layers, function, dtype or keras.config.floatx())
         self._recorder = _Recorder()
         self._model.compile(optimizer=self._recorder, loss=None, jit_compile=jit_compile)
+        self._shapes: list[tuple[int, ...]] = []
         self._recorder.build(self._model.trainable_variables)
         self._slots = {
             id(variable): slot
@@ -142,9 +143,16 @@ class GradientProbe:
             The value, and one gradient for each of ``self.variables``, the trainable variables of
             the parts in order. A variable that the function does not use has gradient 0.
         """
+        self._compile_for([np.shape(a) for a in keras.tree.flatten(inputs)])
         self._model.train_on_batch((np.zeros((1,), "float32"), *inputs))
         value = float(self._read(self._model.one))
         return value, [self._read(variable) for variable in self.variables]
+
+    def _compile_for(self, shapes: list[tuple[int, ...]]) -> None:
+        # Left alone, TensorFlow would generalise the shapes of the calls to an unknown rank.
+        if self._shapes != shapes:
+            self._model.make_train_function(force=True)
+            self._shapes = shapes
 
     def _read(self, variable: Any) -> np.ndarray:
         return ops.convert_to_numpy(self._slots[id(variable)].value)

@@ -11,7 +11,7 @@ import numpy as np
 from lipdp.bounds import lipschitz_constant, numerical_error
 from lipdp.certificates._margins import logit_matrix, predicted_ids
 from lipdp.certificates.radii import pairwise_radii, radii
-from lipdp.errors import InvalidValue
+from lipdp.errors import InvalidValue, UnsafeSetting
 from lipdp.layers import FrobeniusDense, SpectralDense
 
 
@@ -54,19 +54,32 @@ def certify(model: keras.Model, x: Any, y: Any = None, *, batch_size: int = 1024
         UnsupportedLayer: If a layer has no proved bound.
         InvalidValue: If ``batch_size`` is below 1.
         InvalidData: If the labels do not fit the logits.
+        UnsafeSetting: If the backend computes in less precision than the model states.
     """
     if batch_size < 1:
         raise InvalidValue("batch_size must be at least 1", received=batch_size, fix="Use 1024")
     lipschitz = lipschitz_constant(model)
     error = numerical_error(model)
-    predicted = model.predict(x, batch_size=batch_size, verbose=0)
-    logits = logit_matrix(predicted, one_logit=False)
+    logits = logit_matrix(_predict(model, x, batch_size), one_logit=False)
     proved = radii(logits, y, lipschitz=lipschitz, error=error)
     head = _dense_head(model) if logits.shape[1] > 1 else None
     if head is not None:
         through_head = _radii_through(model, head, logits, y, error)
         proved = np.maximum(proved, through_head)
     return Certificates(proved, predicted_ids(logits), logits, lipschitz)
+
+
+def _predict(model: keras.Model, x: Any, batch_size: int) -> np.ndarray:
+    predicted = np.asarray(model.predict(x, batch_size=batch_size, verbose=0))
+    # JAX without its 64-bit mode turns float64 models into float32 silently.
+    if predicted.dtype.name != model.outputs[0].dtype:
+        raise UnsafeSetting(
+            f"The backend does not compute in the model's dtype {model.outputs[0].dtype}, "
+            "so the rounding error is unknown",
+            received=predicted.dtype.name,
+            fix="Use float32, or enable 64-bit arithmetic in the backend",
+        )
+    return predicted
 
 
 def _radii_through(

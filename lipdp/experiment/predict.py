@@ -37,7 +37,7 @@ def predict(run: Path, data: Path) -> pd.DataFrame:
         )
     schema = load_schema(run / "schema.toml")
     model = load_model(run / "model.keras", compile=False)
-    rows = schema.encode(read_table(data)).astype(model.input.dtype)
+    rows = schema.encode(read_table(data)).astype(model.layers[0].compute_dtype)
     certificates = certify(model, rows)
     scores = certificates.logits
     names = ["score"] if scores.shape[1] == 1 else [f"score_{c}" for c in schema.classes]

@@ -29,9 +29,10 @@ from lipdp.experiment.progress import ListenerCallback, plan_record
 from lipdp.experiment.rows import Rows, prepare_rows
 from lipdp.reports import write_report
 from lipdp.results import Certified, RunResult, Spent, TestMetrics
-from lipdp.training import Sequential
+from lipdp.training import Sequential, save_for_release, statement_of
 
 UNIT = "L2 distance of encoded rows (an encoded row has norm at most 1)"
+_SPLIT = "the split into training and held-out rows, which is stratified by label"
 _VERSIONED = ("keras", "tensorflow", "jax", "torch", "dp-accounting", "numpy")
 
 
@@ -98,7 +99,7 @@ def _result(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         config=config.model_dump(mode="json"),
         plan=plan_record(model.plan, model),
-        statement=model.privacy_statement(),
+        statement=str(statement_of(model.plan, model.ledger, not_covered=(_SPLIT,))),
         spent=_spent(model),
         test=_test_metrics(certificates, rows),
         certified=[_certified(certificates, rows, r) for r in config.certificates.radii],
@@ -169,8 +170,7 @@ def _write(
     history: pd.DataFrame,
     output: Path,
 ) -> None:
-    # The optimizer stays out: a published file must not hold training state.
-    model.save(staging / "model.keras", include_optimizer=False)
+    save_for_release(model, staging / "model.keras")
     (staging / "schema.toml").write_text(rows.schema.to_toml(), encoding="utf-8")
     reproducible = _with_own_schema(config, output)
     (staging / "config.toml").write_text(dump_config(reproducible), encoding="utf-8")

@@ -6,6 +6,8 @@ from typing import Any
 
 from keras import ops
 
+_HUGE, _SHRINK = 2.0**100, 2.0**-30
+
 
 def project_samples(x: Any, radius: float) -> Any:
     """``x min(1, radius / ||x||)``, the norm over all axes but the first; non-finite rows to 0.
@@ -24,13 +26,21 @@ def project_samples(x: Any, radius: float) -> Any:
     peak = ops.max(ops.abs(x), axis=axes, keepdims=True)
     # Not ops.maximum, which shortens float64 to float32 on PyTorch.
     scale = ops.where(peak > radius, peak, ops.full_like(peak, radius))
-    # Two factors: XLA turns x / p into x (1 / p), and 1 / p underflows to 0 above 8e37.
-    half = ops.stop_gradient(1.0 / ops.sqrt(scale))
-    v = x * half * half
+    v = _divide(x, ops.stop_gradient(scale))
     square = ops.sum(ops.square(v), axis=axes, keepdims=True)
     inside = ops.logical_and(peak <= radius, square <= 1.0)
     norm = ops.sqrt(ops.where(inside, ops.ones_like(square), square))
     return ops.where(inside, x, v * (radius / norm))
+
+
+def _divide(x: Any, scale: Any) -> Any:
+    """``x / scale`` where the reciprocal of the scale may underflow.
+
+    Compilers turn ``x / scale`` into ``x (1 / scale)`` and merge factors, so both are made smaller
+    behind a selection, which they cannot merge.
+    """
+    huge = scale > _HUGE
+    return ops.where(huge, x * _SHRINK, x) / ops.where(huge, scale * _SHRINK, scale)
 
 
 def finite_samples(x: Any, axes: tuple[int, ...]) -> Any:

@@ -26,14 +26,24 @@ _TRUNCATION = 1e-15
 
 @dataclass(frozen=True)
 class Size:
-    """How many grid points a computation may take, for one step and composed."""
+    """How many grid points a computation may take.
+
+    Attributes:
+        step: For one step.
+        composed: For the composition of up to 10^4 steps. The error of the discretisation grows
+            with steps times the squared width, so more steps get more points, up to four times.
+    """
 
     step: int
     composed: int
 
+    def composed_points(self, steps: int) -> float:
+        """For the composition of so many steps."""
+        return self.composed * min(4.0, max(1.0, math.sqrt(steps / 1e4)))
 
-FINE = Size(step=2**15, composed=2**19)
-COARSE = Size(step=2**11, composed=2**15)
+
+FINE = Size(step=2**15, composed=2**17)
+COARSE = Size(step=2**11, composed=2**13)
 #: A wider grid tells nothing; Renyi divergences answer there.
 _WIDEST = 0.25
 
@@ -55,12 +65,13 @@ def pld_epsilon(phases: Sequence[Phase], delta: float, size: Size = FINE) -> flo
     left = delta - _rounding(phases, size)
     if left <= 0.0:
         return math.inf
-    value = float(_compose(phases, grid).get_epsilon_for_delta(left))
+    with np.errstate(over="ignore"):
+        value = float(_compose(phases, grid).get_epsilon_for_delta(left))
     return value * (1.0 + 1e-12) if value >= 0.0 else math.inf
 
 
 def _rounding(phases: Sequence[Phase], size: Size) -> float:
-    per_step = 16.0 * math.log2(size.composed)
+    per_step = 16.0 * (2.0 + math.log2(size.composed))
     steps = sum(phase.steps for phase in phases if phase.sampling_rate < 1.0)
     spread = sum(phase.steps * 4.0 * _loss_range(phase) for phase in phases)
     return _U * (per_step * (steps + len(phases)) + spread) + len(phases) * _TRUNCATION
@@ -73,7 +84,9 @@ def interval(phases: Sequence[Phase], size: Size = FINE) -> float:
     so epsilon stays monotone across a change of the grid.
     """
     one_step = sum(_loss_range(_as_step(phase)) for phase in phases)
-    needed = max(one_step / size.step, _composed_range(phases, one_step) / size.composed, 2.0**-40)
+    points = size.composed_points(sum(phase.steps for phase in phases))
+    composed = _composed_range(phases, one_step) / points
+    needed = max(one_step / size.step, composed, 2.0**-40)
     return math.inf if needed > _WIDEST else 2.0 ** math.ceil(math.log2(needed))
 
 

@@ -13,12 +13,13 @@ import numpy as np
 from lipdp.privacy.phase import Phase
 
 _FINE = (
-    *(1 + i / 100 for i in (2, 3, 5, 7)),
-    *(1 + i / 10 for i in range(1, 100)),
-    *range(11, 64),
+    *(1.02, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.25, 2.5, 2.75, 3.5, 4.5, 5.5),
+    *range(2, 64),
     *(72, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 2048, 4096),
 )
 _COARSE = (1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64, 128, 512)
+#: With more noise the series for fractional orders converges too slowly to be worth it.
+_FRACTIONS_UP_TO = 1e4
 _U = 2.0**-53
 
 
@@ -58,14 +59,15 @@ def _one_step(sampling_rate: float, noise_multiplier: float, coarse: bool) -> np
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, rdp
 
     alpha = orders(coarse=coarse)
-    accountant = rdp.RdpAccountant(alpha)
+    kept = (alpha % 1.0 == 0.0) | (noise_multiplier <= _FRACTIONS_UP_TO)
+    accountant = rdp.RdpAccountant(alpha[kept])
     event = PoissonSampledDpEvent(sampling_rate, GaussianDpEvent(noise_multiplier))
     with _quiet(), np.errstate(all="ignore"):
         accountant.compose(event)
     size = abs(math.log(sampling_rate)) + np.log(alpha + 2.0) + 4.0
     rounding = (8.0 * _U * (alpha + 1.0) * size + 1e-12 * (alpha % 1.0 > 0.0)) / (alpha - 1.0)
-    found = np.asarray(accountant._rdp, dtype=np.float64)
-    found = np.where(np.isnan(found), np.inf, found)
+    found = np.full_like(alpha, np.inf)
+    found[kept] = np.nan_to_num(accountant._rdp, nan=np.inf, posinf=np.inf)
     result = np.maximum(found, 0.0) * (1.0 + 1e-11) + rounding
     result.setflags(write=False)
     return result

@@ -26,16 +26,17 @@ class BjorckProjection(Projection):
     """Moves a kernel towards orthogonality and keeps ``||W||_2 <= 1``.
 
     The kernel is read as a matrix of shape (product of all axes but the last, last axis), with
-    sides k <= l. It is divided by its proved norm if that is above 1.5, then follow Björck steps ``p(W) = 1.5 W - 0.5 W W^T W``. On singular values, p maps [0, 2] into [-1, 1]
-    and fixes 1, so one exact step ends inside the ball.
+    sides k <= l. It is divided by its proved norm if that is above 1.5, then follow Björck steps
+    ``p(W) = 1.5 W - 0.5 W W^T W``. On singular values, p maps [0, 2] into [-1, 1] and fixes 1, so
+    one exact step ends inside the ball.
 
     Rounding (N. Higham, Accuracy and Stability, section 3.5): for ``||W||_2 <= c`` and
     c >= 1, the Gram matrix is off by at most ``k gamma(l) c^2`` (plus ``8 k u c^2`` where the
-    one of the unscaled matrix is used again), the product with it by ``k gamma(k) c^3``, the
-    combination by ``6 sqrt(k) u c^3``, all in 2-norm. A step is therefore off by at most
-    ``e(c) = 1.1 k gamma(l + 16) c^3``, and its result has norm at most ``1 + e(c)``, the next
-    step's c. The last factor ``1 - slack`` covers ``e`` of the last step and the cast to the
-    weight's dtype (``u`` an entry: ``sqrt(k) u`` in 2-norm).
+    one of the unscaled matrix is used again), the product with it by ``k gamma(k) c^3``, both
+    halved by the factor 0.5, the combination by ``6 sqrt(k) u c^3``, all in 2-norm. A step is
+    therefore off by at most ``e(c) = 1.1 k gamma(l + 16) c^3``, and its result has norm at most
+    ``1 + e(c)``, the next step's c. The last factor ``1 - slack`` covers ``e`` of the last step
+    and the cast to the weight's dtype (``u`` an entry: ``sqrt(k) u`` in 2-norm).
 
     All this runs in float64. JAX without its 64-bit mode computes in float32, where the slack is
     0.2 % for k = l = 128 and 2 % for 512; turn on ``jax_enable_x64`` for large layers.

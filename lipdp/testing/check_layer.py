@@ -49,7 +49,7 @@ def check_layer(
     of outputs are compared with ``lipschitz``. The layer's weights are put back.
 
     Args:
-        layer: Of one input and one output: a ``LipschitzLayer``, or a Keras layer with a known rule.
+        layer: A ``LipschitzLayer`` of one input, or a plain Keras layer with a known rule.
         input_shape: Shape of one sample, without batch axis.
         radius: Finite bound of the Euclidean norm of one sample.
         rule: Maps the layer, at each setting of its weights, to what states its bounds in its

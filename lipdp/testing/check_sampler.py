@@ -36,8 +36,9 @@ def check_sampler(sampler: Any) -> SamplerReport:
     At 5 standard errors each: mean and variance of the batch sizes, inclusions of each record (the
     extreme ones by exact binomial tails, all by their spread), covariance of pairs, and overlap of
     successive batches, each with its exact null variance. Enough batches are drawn that a rate off
-    by 2 % lies 8 standard errors away (unless it takes more than 200,000); a sampler of fixed batch size, one that shuffles and cuts,
-    one that prefers some records by 10 % or more, and one that draws blocks are caught.
+    by 2 % lies 8 standard errors away (unless it takes more than 200,000 of them). A sampler of
+    fixed batch size, one that shuffles and cuts, one that prefers half of the records by 10 %, and
+    one that draws blocks are caught.
 
     Args:
         sampler: Has ``draw()``, which returns distinct indices, ``sampling_rate`` and

@@ -1,7 +1,7 @@
 """Private training through Keras' own fit: plan, noise, sampled batches, ledger, models."""
 
 from lipdp.training.batches import PrivateBatches
-from lipdp.training.loading import load_model
+from lipdp.training.files import load_model, save_for_release
 from lipdp.training.model import Model, Sequential
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
@@ -14,5 +14,6 @@ __all__ = [
     "Sequential",
     "TrainingPlan",
     "load_model",
+    "save_for_release",
     "statement_of",
 ]

@@ -7,7 +7,7 @@ import pytest
 import lipdp.layers as ll
 from lipdp.bounds import lipschitz_constant, numerical_error
 from lipdp.certificates import certify, pairwise_radii, radii
-from lipdp.errors import InvalidData, InvalidValue, UnsupportedLayer
+from lipdp.errors import InvalidData, InvalidValue, UnsafeSetting, UnsupportedLayer
 
 
 def identity(units=2, radius=10.0):
@@ -197,6 +197,17 @@ def test_attack_finds_nothing_inside_a_radius_and_something_outside():
     assert same[moved < found.radii].all()
     outside = attack(model, x, found.predictions, 2.0 * found.radii)
     assert (certify(model, outside).predictions != found.predictions).mean() > 0.1
+
+
+def test_float64_is_computed_in_float64_or_refused(monkeypatch):
+    model, x = network(dtype="float64"), inputs(5).astype("float64")
+    found = certify(model, x)
+    # The rounding term is invisible in float64.
+    bound = radii(found.logits, lipschitz=found.lipschitz)
+    assert (found.radii >= bound - 1e-10).all()
+    monkeypatch.setattr(model, "predict", lambda *a, **k: found.logits.astype("float32"))
+    with pytest.raises(UnsafeSetting, match="float64"):
+        certify(model, x)
 
 
 def test_bad_arguments_are_refused():

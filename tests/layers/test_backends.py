@@ -1,16 +1,9 @@
 """The layers under fit on every backend that is installed, each check in its own process."""
 
-import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import lipdp
-
-ROOT = Path(lipdp.__file__).parent.parent
 SCRIPT = Path(__file__).with_name("backend_checks.py")
 CHECKS = [
     "check_cotangent_clip",
@@ -24,15 +17,5 @@ CHECKS = [
 @pytest.mark.backend
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
-def test_backend(backend, check):
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"{backend} is not installed")
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), check],
-        env={**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+def test_backend(run_on_backend, backend, check):
+    run_on_backend(backend, SCRIPT, check)

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -109,3 +110,15 @@ def test_bounded_input_builds_a_sequential_and_takes_integers():
     layer = BoundedInput((2, 2), 5.0)
     layer.build((None, 2, 2))
     np.testing.assert_allclose(projected(layer, pixels), np.full((1, 2, 2), 2.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", LAYERS)
+@pytest.mark.parametrize("jit", [False, True])
+def test_compiled_graphs_keep_huge_rows_in_the_ball(make, jit):
+    layer = make()
+    layer.build((None, 3))
+    rows = np.array([[1e38, -3e38, 0.0], [np.nan, 1.0, 1.0], [0.1, 0.2, 0.0]], np.float32)
+    compiled = tf.function(lambda x: layer(x), jit_compile=jit)
+    np.testing.assert_allclose(compiled(rows).numpy(), layer(rows).numpy(), rtol=1e-6)
+    norms = np.linalg.norm(compiled(rows).numpy().astype("float64"), axis=1)
+    np.testing.assert_allclose(norms[:2], [layer.forward_bound(np.inf), 0.0], rtol=1e-6)

@@ -17,11 +17,11 @@ MAKERS = {
     "BoundedInput": lambda **k: layers.BoundedInput(SHAPE, 1.5, **k),
     "CotangentClip": lambda **k: layers.CotangentClip(0.5, **k),
     "FrobeniusDense": lambda **k: layers.FrobeniusDense(5, 0.5, **k),
-    "FullSort": lambda **k: layers.FullSort(**k),
-    "GroupSort": lambda **k: layers.GroupSort(**k),
+    "FullSort": layers.FullSort,
+    "GroupSort": layers.GroupSort,
     "GroupSort4": lambda **k: layers.GroupSort(4, **k),
     "Householder": lambda **k: layers.HouseholderActivation(0.3, **k),
-    "MaxMin": lambda **k: layers.MaxMin(**k),
+    "MaxMin": layers.MaxMin,
     "SpectralDense": lambda **k: layers.SpectralDense(5, **k),
     "SphereNormalization": lambda **k: layers.SphereNormalization(2.0, 0.5, **k),
 }
@@ -55,8 +55,7 @@ def test_computed_values_keep_the_bounds(make, dtype, vjp):
     slack = 1.0 + layer.rounding(unit_roundoff(dtype))
     for _ in range(4):
         move_to_the_boundary(layer, rng)
-        for sample in awkward_samples(rng):
-            sample = sample.astype(dtype)
+        for sample in (s.astype(dtype) for s in awkward_samples(rng)):
             x = float(np.linalg.norm(sample.astype("float64")))
             y = keras.ops.convert_to_numpy(layer(sample[None]))[0].astype("float64")
             assert np.linalg.norm(y) <= layer.forward_bound(x) * slack

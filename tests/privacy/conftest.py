@@ -29,7 +29,7 @@ def _masses(q, z, remove, grid, count):
     masses = np.diff(cdf)
     points = (np.arange(count) - count // 2) * grid
     noise = np.linspace(-12, 12, 200001)
-    density = np.exp(-noise**2 / 2) / np.sqrt(2 * np.pi) * (noise[1] - noise[0])
+    density = np.exp(-(noise**2) / 2) / np.sqrt(2 * np.pi) * (noise[1] - noise[0])
     loss = _log_mixture(q, (2 * noise * z - 1) / (2 * z * z))
     if remove:
         moved = _log_mixture(q, (2 * (noise * z + 1) - 1) / (2 * z * z))

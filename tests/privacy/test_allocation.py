@@ -38,9 +38,7 @@ def test_per_layer():
 
 def test_optimal_is_the_formula_and_the_least_energy():
     total = sum(d * math.sqrt(n) for d, n in zip(BOUNDS, SIZES, strict=True))
-    expected = [
-        2 * math.sqrt(total * d / math.sqrt(n)) for d, n in zip(BOUNDS, SIZES, strict=True)
-    ]
+    expected = [2 * math.sqrt(total * d / math.sqrt(n)) for d, n in zip(BOUNDS, SIZES, strict=True)]
     best = allocate(BOUNDS, SIZES, 2.0, "optimal")
     assert best == pytest.approx(expected)
 

@@ -1,4 +1,4 @@
-"""Loading saved models with everything of this package registered."""
+"""Saving models for release, and loading them with everything of this package registered."""
 
 from __future__ import annotations
 
@@ -40,3 +40,19 @@ def load_model(path: str | Path, **kwargs: Any) -> keras.Model:
             received=str(path),
             fix="Pass a .keras file written by model.save()",
         ) from error
+
+
+def save_for_release(model: keras.Model, path: str | Path) -> None:
+    """Saves weights, architecture and ledger; optimizer and compilation stay out.
+
+    Keras writes the optimizer's state into every ``.keras`` file of a compiled model, so a copy
+    that was never compiled is saved.
+
+    Args:
+        model: A model of ``lipdp.Sequential`` or ``lipdp.Model``.
+        path: A ``.keras`` file.
+    """
+    released = type(model).from_config(model.get_config())
+    released.set_weights(model.get_weights())
+    released.ledger.merge(model.ledger)
+    released.save(path)

@@ -1,0 +1,1 @@
+"""Long experiments whose results are kept beside them; not tests."""

@@ -1,0 +1,54 @@
+"""Drawn batches: one shape, random slots, fresh draws."""
+
+import numpy as np
+import pytest
+
+from lipdp.privacy import PoissonSampler
+from lipdp.training import PrivateBatches
+
+
+def batches(n=50, b=10, capacity=30, seed=None):
+    x = np.arange(1, n + 1, dtype="float32")[:, None]
+    sampler = PoissonSampler(n, b, seed=seed)
+    return PrivateBatches(x, np.arange(n), sampler, capacity=capacity, steps=3, seed=seed)
+
+
+def test_every_batch_has_the_same_shape_and_its_own_rows():
+    data = batches()
+    for i in range(20):
+        x, y, mask = data[i]
+        assert x.shape == (30, 1) and y.shape == (30,) and mask.shape == (30,)
+        kept = mask > 0
+        assert set(np.unique(mask)) <= {0.0, 1.0}
+        assert np.array_equal(x[kept, 0], y[kept] + 1)
+        assert not x[~kept].any()
+        assert len(set(y[kept])) == kept.sum()
+
+
+def test_the_same_index_draws_anew():
+    data = batches(n=1000, b=300, capacity=600)
+    assert not np.array_equal(data[0][1], data[0][1])
+
+
+def test_slots_are_uniform_over_the_whole_capacity():
+    # 4000 draws of about 10 of 30 slots: each slot is taken 1/3 of the time, +- 5 sigma.
+    data = batches(seed=0)
+    taken = np.mean([data[i][2] for i in range(4000)], axis=0)
+    assert np.abs(taken - 1 / 3).max() < 5 * np.sqrt(2 / 9 / 4000)
+
+
+def test_an_overflowing_draw_keeps_a_random_part():
+    data = batches(n=50, b=40, capacity=10, seed=1)
+    kept = np.zeros(50)
+    for i in range(2000):
+        _, y, mask = data[i]
+        assert mask.sum() == 10
+        kept[y[mask > 0]] += 1
+    assert np.abs(kept / 2000 - 0.2).max() < 5 * np.sqrt(0.16 / 2000)
+
+
+def test_empty_draws_are_batches_too():
+    data = batches(n=100, b=3, capacity=20, seed=0)
+    sizes = [data[i][2].sum() for i in range(500)]
+    # (1 - 0.03)^100 = 4.8 % of the draws are empty.
+    assert np.mean(np.array(sizes) == 0) == pytest.approx(0.048, abs=5 * np.sqrt(0.048 / 500))
