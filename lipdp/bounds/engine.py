@@ -199,5 +199,3 @@ def _check_finite(model: keras.Model, totals: dict[int, float], rows: list[Bound
         "(lipdp.layers.SpectralDense), or normalise in front of the layer "
         "(SphereNormalization) and clip behind it (CotangentClip)",
     )
-
-

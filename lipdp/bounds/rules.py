@@ -107,7 +107,11 @@ class AffineBounds:
 
 #: Activations that fix 0 with slopes in [0, 1] -> bound of one output entry.
 _CEILINGS: Mapping[Callable[..., Any], float] = MappingProxyType(
-    {keras.activations.linear: math.inf, keras.activations.relu: math.inf, keras.activations.tanh: 1.0}
+    {
+        keras.activations.linear: math.inf,
+        keras.activations.relu: math.inf,
+        keras.activations.tanh: 1.0,
+    }
 )
 
 
@@ -161,7 +165,9 @@ def _weight_norm(
 
 def _dense(layer: Any, size: int) -> LayerBounds:
     if getattr(layer, "lora_enabled", False) or getattr(layer, "quantization_mode", None):
-        raise UnsupportedLayer(f"Dense {layer.name!r} with LoRA or quantization has no proved bound")
+        raise UnsupportedLayer(
+            f"Dense {layer.name!r} with LoRA or quantization has no proved bound"
+        )
     fan_in, units = layer.kernel.shape
     bias = layer.bias if layer.use_bias else None
     return AffineBounds(
@@ -230,7 +236,9 @@ def bounds_of(layer: Any, output_size: int) -> LayerBounds:
     raise UnsupportedLayer(
         f"The layer {layer.name!r} ({name}) has no proved bound",
         received=name,
-        fix=_CURES.get(name, "Use a layer of lipdp.layers, or subclass lipdp.layers.LipschitzLayer"),
+        fix=_CURES.get(
+            name, "Use a layer of lipdp.layers, or subclass lipdp.layers.LipschitzLayer"
+        ),
     )
 
 

@@ -51,7 +51,9 @@ class GradientBounds:
     def to_frame(self) -> pd.DataFrame:
         """Table with columns layer, variable, output_bound, lipschitz, bound."""
         columns = ["layer", "variable", "output_bound", "lipschitz", "bound"]
-        return pd.DataFrame([[getattr(row, c) for c in columns] for row in self.rows], columns=columns)
+        return pd.DataFrame(
+            [[getattr(row, c) for c in columns] for row in self.rows], columns=columns
+        )
 
     def __str__(self) -> str:
         return self.to_frame().to_string(index=False)

@@ -37,9 +37,7 @@ def _fit(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return loss + 0.5 * _RIDGE * float(flat @ flat), gradient.ravel()
 
     start = np.zeros(shape[0] * shape[1])
-    fit = minimize(
-        loss_and_gradient, start, jac=True, method="L-BFGS-B", options={"maxiter": 300}
-    )
+    fit = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options={"maxiter": 300})
     return fit.x.reshape(shape)
 
 

@@ -38,9 +38,7 @@ def bounds_table(source: Path | None, overrides: Sequence[str] = ()) -> pd.DataF
     if source is None or source.suffix == ".toml":
         return _of_config(source, overrides)
     if overrides:
-        raise InvalidValue(
-            "Only a configuration can be changed by --set", received=list(overrides)
-        )
+        raise InvalidValue("Only a configuration can be changed by --set", received=list(overrides))
     return _of_run(source) if source.is_dir() else _of_model(source)
 
 

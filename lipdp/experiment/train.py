@@ -143,9 +143,7 @@ def _certified(certificates: Certificates, rows: Rows, radius: float) -> Certifi
         radius=radius,
         unit=UNIT,
         accuracy=certified_accuracy(certificates.radii, radius),
-        auroc=certified_auroc(
-            scores, rows.y_test, lipschitz=certificates.lipschitz, radius=radius
-        )
+        auroc=certified_auroc(scores, rows.y_test, lipschitz=certificates.lipschitz, radius=radius)
         if binary
         else None,
     )

@@ -39,5 +39,5 @@ class KantorovichRubinstein(ExplicitLoss):
         return 1.0 / math.sqrt(num_outputs)
 
     def rounding(self, logit_bound: float, num_outputs: int, unit: float) -> float:
-        """Computed signs lie in [-1, 1]; one division each (two, if by reciprocal); the bound has two."""
+        """Signs lie in [-1, 1]; one division each (two, if by reciprocal); the bound has two."""
         return gamma(3, unit) + 2.0**-51

@@ -133,7 +133,7 @@ def _guess(low: _Point, high: _Point, aim: float, *, halve: bool) -> float:
     return low.noise * (high.noise / low.noise) ** share
 
 
-def max_steps(  # noqa: PLR0917
+def max_steps(
     spent: Sequence[Phase],
     sampling_rate: float,
     noise_multiplier: float,

@@ -96,7 +96,8 @@ def unknown_callbacks(callbacks: Iterable[keras.callbacks.Callback]) -> tuple[st
     names = []
     for callback in callbacks:
         _check_callback(callback)
-        if type(callback) not in _KNOWN:
+        own = type(callback).__module__.startswith("lipdp.")
+        if not own and type(callback) not in _KNOWN:
             names.append(type(callback).__name__)
     return tuple(names)
 
@@ -113,7 +114,7 @@ def _check_callback(callback: keras.callbacks.Callback) -> None:
         raise UnsafeSetting(
             "SwapEMAWeights puts weights outside their constraint sets while training",
             received=name,
-            fix="Use the optimizer's use_ema=True alone: the averages replace the weights at the end",
+            fix="Use the optimizer's use_ema=True alone: averages become the weights at the end",
         )
     monitor = _monitored(callback)
     if monitor is not None and not monitor.startswith("val_"):

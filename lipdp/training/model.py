@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from lipdp.bounds import GradientBounds, gradient_bounds, lipschitz_constant, numerical_error
 from lipdp.errors import InvalidState, UnsafeSetting
-from lipdp.privacy import PoissonSampler, PrivacyBudget, PrivacyLedger
+from lipdp.privacy import PrivacyBudget, PrivacyLedger
 from lipdp.training.arrays import as_rows, check_pair, split_validation
-from lipdp.training.batches import PrivateBatches
 from lipdp.training.callbacks import LedgerCallback, unknown_callbacks
 from lipdp.training.metrics import certified_metric, metrics_over_rows
-from lipdp.training.optimizer import Mechanism, PrivateOptimizer, enter_constraint_sets
-from lipdp.training.plan import TrainingPlan, make_plan
+from lipdp.training.optimizer import PrivateOptimizer
+from lipdp.training.plan import TrainingPlan
+from lipdp.training.preparation import prepare_batches
 from lipdp.training.report import statement_of
-from lipdp.training.settings import check_compile, check_fit, check_model
+from lipdp.training.settings import check_compile, check_fit
 from lipdp.training.state import PrivateState, read_ledger, write_ledger
 
+if TYPE_CHECKING:
+    from keras import Model as _Base
+else:
+    # At run time the mixin stands beside keras.Model in the bases and cannot inherit from it.
+    _Base = object
 
-class PrivateTraining:
+
+class PrivateTraining(_Base):
     """Mixin over ``keras.Model``: ``compile(..., privacy=...)`` makes ``fit`` private.
 
     Without ``privacy`` everything is Keras'. With it, ``fit`` draws Poisson batches itself, noises
@@ -79,11 +84,14 @@ class PrivateTraining:
         if privacy is not None:
             check_compile(loss, kwargs)
             optimizer = PrivateOptimizer(keras.optimizers.get(optimizer))
-            metrics, weighted_metrics = None, self._private_metrics(
-                [*(metrics or ()), *(weighted_metrics or ())], loss.task, certified_radius
+            metrics, weighted_metrics = (
+                None,
+                self._private_metrics(
+                    [*(metrics or ()), *(weighted_metrics or ())], loss.task, certified_radius
+                ),
             )
             kwargs["auto_scale_loss"] = False
-        super().compile(  # type: ignore[misc]
+        super().compile(
             optimizer, loss, metrics=metrics, weighted_metrics=weighted_metrics, **kwargs
         )
 
@@ -145,48 +153,33 @@ class PrivateTraining:
         """
         if self._private.budget is None:
             self._private.ledger.mark_unknown()
-            return super().fit(  # type: ignore[misc]
-                x, y, batch_size, epochs, verbose, callbacks,
-                validation_split, validation_data=validation_data, **kwargs,
+            return super().fit(
+                x,
+                y,
+                batch_size,
+                epochs,
+                verbose,
+                callbacks,
+                validation_split,
+                validation_data=validation_data,
+                **kwargs,
             )
         check_fit(kwargs)
         user_callbacks = list(callbacks or ())
-        self._private.unknown_callbacks = unknown_callbacks(user_callbacks)
+        self._private.remember_callbacks(unknown_callbacks(user_callbacks))
         rows, targets = as_rows("x", x), as_rows("y", y)
         check_pair(rows, targets)
         if validation_split and validation_data is None:
             rows, targets, validation_data = split_validation(rows, targets, validation_split)
-        batches = self._prepare(rows, targets, 32 if batch_size is None else batch_size, epochs)
-        return super().fit(  # type: ignore[misc]
+        size = 32 if batch_size is None else batch_size
+        batches = prepare_batches(self, self._private, rows, targets, size, epochs)
+        return super().fit(
             batches,
             epochs=epochs,
             verbose=verbose,
             callbacks=[LedgerCallback(self.plan, self.ledger.steps), *user_callbacks],
             validation_data=validation_data,
             **kwargs,
-        )
-
-    def _prepare(
-        self, x: np.ndarray, y: np.ndarray, batch_size: int, epochs: int
-    ) -> PrivateBatches:
-        """Makes the plan, arms the optimizer with it and returns the sampled batches."""
-        state = self._private
-        if not self.built:
-            self.build((None, *x.shape[1:]))
-        check_model(self)
-        enter_constraint_sets(self.trainable_variables)
-        plan = make_plan(
-            self, self.loss, state.budget, state.ledger,
-            num_examples=len(x), batch_size=batch_size, epochs=epochs,
-        )
-        state.plan = plan
-        self.optimizer.arm(Mechanism(plan.stddevs, plan.expected_batch_size), plan.budget.seed)
-        # The noise is part of the traced step: a new plan needs a new trace.
-        self.train_function = None
-        seed = plan.budget.seed
-        sampler = PoissonSampler(plan.num_examples, plan.expected_batch_size, seed=seed)
-        return PrivateBatches(
-            x, y, sampler, capacity=plan.capacity.rows, steps=plan.steps_per_epoch, seed=seed
         )
 
     def compute_loss(
@@ -204,7 +197,7 @@ class PrivateTraining:
         """
         plan = self._private.plan
         if self._private.budget is None or not training:
-            return super().compute_loss(x, y, y_pred, sample_weight, training)  # type: ignore[misc]
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
         if plan is None or sample_weight is None:
             raise InvalidState(
                 "A private model trains through fit() alone",
@@ -219,7 +212,7 @@ class PrivateTraining:
         certified = self._private.certified
         if certified is not None:
             certified.set_bounds(lipschitz_constant(self), numerical_error(self))
-        return super().evaluate(*args, **kwargs)  # type: ignore[misc]
+        return super().evaluate(*args, **kwargs)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """As in Keras; refused for a private model, whose batches are not the user's to choose."""
@@ -229,7 +222,7 @@ class PrivateTraining:
                 fix="Call model.fit(x, y, ...)",
             )
         self._private.ledger.mark_unknown()
-        return super().train_on_batch(*args, **kwargs)  # type: ignore[misc]
+        return super().train_on_batch(*args, **kwargs)
 
     @property
     def plan(self) -> TrainingPlan:
@@ -269,11 +262,11 @@ class PrivateTraining:
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the ledger beside the weights."""
-        super().save_own_variables(store)  # type: ignore[misc]
+        super().save_own_variables(store)
         write_ledger(self.ledger, store)
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the ledger; the larger count wins, and weights without one are of unknown history."""
+        """Loads the ledger: the larger count wins; without one the history is unknown."""
         self._private.ledger = read_ledger(self.ledger, store)
 
 

@@ -30,7 +30,7 @@ def check_compile(loss: Any, options: Mapping[str, Any]) -> None:
         raise UnsupportedLayer(
             "A private model needs one loss with a proved Lipschitz constant",
             received=loss,
-            fix="Use a loss of lipdp.losses, such as TemperedCrossentropy(inverse_temperature=16.0)",
+            fix="Use a loss of lipdp.losses, such as TemperedCrossentropy(inverse_temperature=16)",
         )
     if options.get("loss_weights") is not None:
         raise UnsafeSetting(

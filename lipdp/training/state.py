@@ -54,6 +54,10 @@ class PrivateState:
             self.ledger = PrivacyLedger(budget.adjacency)
         self.budget = budget
 
+    def remember_callbacks(self, names: tuple[str, ...]) -> None:
+        """Adds callbacks of one more ``fit`` to those that the statement names."""
+        self.unknown_callbacks = tuple(dict.fromkeys((*self.unknown_callbacks, *names)))
+
     def declare_public(self) -> None:
         """A new ledger for weights whose history is public."""
         self.ledger = PrivacyLedger(self.ledger.adjacency)
@@ -78,7 +82,8 @@ def read_ledger(present: PrivacyLedger, store: Any) -> PrivacyLedger:
     Raises:
         InvalidData: If it was truncated or edited.
     """
-    if _KEY not in store.keys():
+    # A Keras store is no mapping: `in` would index it.
+    if _KEY not in set(store.keys()):
         merged = PrivacyLedger(present.adjacency)
         merged.mark_unknown()
     else:

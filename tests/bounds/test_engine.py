@@ -290,7 +290,10 @@ class TestLipschitz:
         keras.utils.set_random_seed(0)
         low = dense_net(64, 64, 5, bias=True)
         high = keras.Sequential(
-            [type(layer).from_config({**layer.get_config(), "dtype": "float64"}) for layer in low.layers]
+            [
+                type(layer).from_config({**layer.get_config(), "dtype": "float64"})
+                for layer in low.layers
+            ]
         )
         high.set_weights(low.get_weights())
         x = np.random.default_rng(1).normal(size=(200, 6)).astype("float32")

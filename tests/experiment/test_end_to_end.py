@@ -52,7 +52,11 @@ def test_own_csv_leaves_a_whole_run(own_run):
     assert len(history) == 2
     # Nothing exact from training rows.
     assert set(history.columns) <= {
-        "epoch", "epsilon", "val_loss", "val_accuracy", "val_certified_accuracy",
+        "epoch",
+        "epsilon",
+        "val_loss",
+        "val_accuracy",
+        "val_certified_accuracy",
     }
     assert "logistic" not in (folder / "out" / "result.json").read_text()
     assert "logistic regression" in done.stdout and "not private" in done.stdout
@@ -169,7 +173,8 @@ def test_training_in_this_process_with_an_mlp(own_data):
     from lipdp.experiment import bounds_table, train
 
     overrides = [
-        "data.name=", f"data.path={own_data / 'my.csv'}", f"data.schema_path={own_data / 'my.toml'}",
+        "data.name=",
+        f"data.path={own_data / 'my.csv'}", f"data.schema_path={own_data / 'my.toml'}",
         "model.name=mlp", "model.widths=[16,8]", "privacy.epsilon=", "privacy.noise_multiplier=0.0",
         "training.batch_size=100", "training.epochs=1",
     ]  # fmt: skip

@@ -118,7 +118,7 @@ def test_compiled_graphs_keep_huge_rows_in_the_ball(make, jit):
     layer = make()
     layer.build((None, 3))
     rows = np.array([[1e38, -3e38, 0.0], [np.nan, 1.0, 1.0], [0.1, 0.2, 0.0]], np.float32)
-    compiled = tf.function(lambda x: layer(x), jit_compile=jit)
+    compiled = tf.function(layer, jit_compile=jit)
     np.testing.assert_allclose(compiled(rows).numpy(), layer(rows).numpy(), rtol=1e-6)
     norms = np.linalg.norm(compiled(rows).numpy().astype("float64"), axis=1)
     np.testing.assert_allclose(norms[:2], [layer.forward_bound(np.inf), 0.0], rtol=1e-6)

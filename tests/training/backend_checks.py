@@ -1,5 +1,6 @@
 """Private training under fit, run under each backend by test_backends.py."""
 
+import itertools
 import sys
 
 import keras
@@ -33,8 +34,11 @@ def check_noise_is_fresh():
     model.compile(keras.optimizers.SGD(1.0), MulticlassHinge(margin=1.0), privacy=budget)
     seen = [[np.zeros(v.shape) for v in model.trainable_variables]]
     x = np.ones((20, 60), "float32")
-    model.fit(x, np.full(20, -1), batch_size=20, epochs=4, verbose=0, callbacks=[watch(model, seen)])
-    draws = [b - a for before, after in zip(seen, seen[1:]) for a, b in zip(before, after)]
+    model.fit(
+        x, np.full(20, -1), batch_size=20, epochs=4, verbose=0, callbacks=[watch(model, seen)]
+    )
+    pairs = itertools.pairwise(seen)
+    draws = [b - a for pair in pairs for a, b in zip(*pair, strict=True)]
     draws = [d.ravel()[:3000] for d in draws]
     expected = [s / 20 for s in model.plan.stddevs] * 4
     for draw, stddev in zip(draws, expected, strict=True):

@@ -69,7 +69,7 @@ def test_the_divisor_is_the_expected_batch_size(make_model, rows):
     assert moved == {200: 40, 199: 40}
 
 
-def test_masked_slots_count_for_nothing(make_model, rows):
+def test_masked_slots_count_for_nothing(make_model, rows, monkeypatch):
     """The padded step equals a step on the drawn rows alone, in weights and in metrics."""
     x, y = rows
     budget = lipdp.PrivacyBudget(noise_multiplier=0.0, delta=1e-5, seed=3)
@@ -82,7 +82,7 @@ def test_masked_slots_count_for_nothing(make_model, rows):
             drawn.append(original(self, index))
             return drawn[-1]
 
-    prepare = model._prepare
+    prepare = lipdp.training.model.prepare_batches
 
     def recording(*arguments):
         batches = prepare(*arguments)
@@ -90,7 +90,7 @@ def test_masked_slots_count_for_nothing(make_model, rows):
         batches.__class__ = Recording
         return batches
 
-    model._prepare = recording
+    monkeypatch.setattr(lipdp.training.model, "prepare_batches", recording)
     history = model.fit(x, y, batch_size=120, epochs=1, verbose=0, callbacks=[OneStep()])
     final = model.get_weights()
     results = [_plain_step(make_model, start, batch) for batch in drawn]

@@ -22,7 +22,11 @@ BUDGET = lipdp.PrivacyBudget(epsilon=8.0, delta=1e-5)
 class TestRefusals:
     @pytest.mark.parametrize(
         ("option", "value"),
-        [("class_weight", {0: 1.0, 1: 9.0}), ("sample_weight", np.ones(200)), ("steps_per_epoch", 3)],
+        [
+            ("class_weight", {0: 1.0, 1: 9.0}),
+            ("sample_weight", np.ones(200)),
+            ("steps_per_epoch", 3),
+        ],
     )
     def test_fit_options(self, make_model, rows, option, value):
         with pytest.raises(UnsafeSetting, match=option):
