@@ -32,7 +32,7 @@ def one_run(epsilon: float, seed: int) -> dict[str, float]:
         "auroc": float(result.test.auroc or 0.0),
         "baseline_accuracy": float(baseline["accuracy"] or 0.0),
         "baseline_auroc": float(baseline["auroc"] or 0.0),
-        "certified": result.certified[0].accuracy,
+        "certified": result.certified[1].accuracy,
         "seconds": result.seconds,
         "seed": seed,
         "versions": result.versions,

@@ -64,3 +64,12 @@ def product_slack(inner: int, side: int, unit: float) -> float:
         unit: Unit round-off of the arithmetic.
     """
     return gamma(inner, unit) * math.sqrt(side)
+
+
+def times(*factors: float) -> float:
+    """Product of bounds in [0, inf]; infinite as soon as a factor is.
+
+    Plain floating point makes NaN of ``0 * inf``, which passes a ``> limit`` test. A zero factor
+    does not help an unbounded one: what is computed behind "no bound" may overflow.
+    """
+    return math.inf if math.inf in factors else math.prod(factors)

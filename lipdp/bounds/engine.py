@@ -19,14 +19,14 @@ from typing import Any
 import keras
 import numpy as np
 
-from lipdp.bounds.arithmetic import times
 from lipdp.bounds.graph import Call, Graph, graph_of
+from lipdp.bounds.precision import working_unit
 from lipdp.bounds.rules import LayerBounds, bounds_of
 from lipdp.bounds.table import BoundRow, GradientBounds
 from lipdp.errors import UnboundedGradient, UnsupportedLayer
 from lipdp.losses.base import LipschitzLoss
 from lipdp.projections import Projection
-from lipdp.rounding import unit_roundoff
+from lipdp.rounding import times
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _num_outputs(graph: Graph) -> int:
 
 
 def _unit(layer: Any) -> float:
-    return unit_roundoff(str(getattr(layer, "compute_dtype", "unknown")))
+    return working_unit(str(getattr(layer, "compute_dtype", "unknown")))
 
 
 def _forward(graph: Graph) -> list[_Step]:

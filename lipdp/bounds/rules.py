@@ -11,11 +11,10 @@ from typing import Any, Protocol
 
 import keras
 
-from lipdp.bounds.arithmetic import times
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import Projection, frobenius_norm_bound, spectral_norm_bound
-from lipdp.rounding import gamma, product_slack
+from lipdp.rounding import gamma, product_slack, times
 
 
 class LayerBounds(Protocol):

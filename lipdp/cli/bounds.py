@@ -23,8 +23,8 @@ def command(source: Path | None, overrides: tuple[str, ...], as_json: bool) -> N
     the layer's output, lipschitz its Lipschitz constant, bound the largest gradient of one row,
     noise_stddev the noise on the sum; all norms are Euclidean.
     """
-    _runs.quiet_backend()
-    from lipdp import experiment
+    with _runs.quiet_start():
+        from lipdp import experiment
 
     table = experiment.bounds_table(source, overrides)
     columns = [name for name in _COLUMNS if name in table]

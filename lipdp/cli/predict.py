@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def command(run: Path, data: Path, output: Path, overwrite: bool) -> None:
     """Predict the rows of a file with the model in the folder RUN."""
     _check_output(output, data, overwrite)
-    _runs.quiet_backend()
-    from lipdp import experiment
+    with _runs.quiet_start():
+        from lipdp import experiment
 
     predictions = experiment.predict(run, data)
     _write(predictions, output, overwrite)

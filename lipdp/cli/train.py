@@ -73,8 +73,8 @@ def _train(run: RunConfig, output: Path, overwrite: bool, quiet: bool, as_json: 
     from lipdp.cli._listener import listener
     from lipdp.cli._summary import write_summary
 
-    _runs.quiet_backend()
-    from lipdp import experiment
+    with _runs.quiet_start():
+        from lipdp import experiment
 
     with listener(silent=quiet or as_json) as ears:
         outcome = experiment.train(run, output, overwrite=overwrite, listener=ears)

@@ -85,7 +85,7 @@ class PrivacySection(Section):
 class CertificatesSection(Section):
     """Radii (L2, in units of the encoded row) at which the test rows are certified."""
 
-    radii: Annotated[list[NotNegative], Field(min_length=1)] = [0.05, 0.1, 0.2]
+    radii: Annotated[list[NotNegative], Field(min_length=1)] = [0.025, 0.05, 0.1]
 
 
 class RunConfig(Document):

@@ -69,6 +69,9 @@ def _of_run(folder: Path) -> pd.DataFrame:
 
 
 def _of_model(path: Path) -> pd.DataFrame:
+    if (path.parent / "result.json").is_file():
+        # A released model holds no loss; the folder of its run does.
+        return _of_run(path.parent)
     model = load_model(path)
     loss = getattr(model, "loss", None)
     if not isinstance(loss, LipschitzLoss):

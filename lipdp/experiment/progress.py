@@ -48,7 +48,7 @@ def plan_record(plan: TrainingPlan, model: keras.Model) -> dict[str, Any]:
         "sampling_rate": plan.sampling_rate,
         "steps": plan.steps,
         "affordable_steps": plan.affordable_steps,
-        "capacity": plan.capacity,
+        "capacity": plan.capacity.rows,
         "noise_multiplier": plan.noise_multiplier,
         "delta": plan.delta,
         "accountant": plan.budget.accountant,

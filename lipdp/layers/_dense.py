@@ -9,12 +9,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from lipdp.layers._bounds import product
 from lipdp.layers._shapes import positions, sample_shape
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import Projection
 from lipdp.projections._checks import count
-from lipdp.rounding import gamma, product_slack
+from lipdp.rounding import gamma, product_slack, times
 
 
 class ProjectedInitializer(keras.initializers.Initializer):
@@ -71,15 +70,15 @@ class BoundedDense(LipschitzLayer):
 
     def forward_bound(self, x: float) -> float:
         """``||W||_2 x``."""
-        return product(self._set_norm(), x)
+        return times(self._set_norm(), x)
 
     def backward_bound(self, x: float, g: float) -> float:
         """``||W||_2 g``."""
-        return product(self._set_norm(), g)
+        return times(self._set_norm(), g)
 
     def parameter_bounds(self, x: float, g: float) -> list[float]:
         """``||X^T G||_F <= x g``."""
-        return [product(x, g) for _ in self.trainable_variables]
+        return [times(x, g) for _ in self.trainable_variables]
 
     def lipschitz(self, x: float) -> float:
         """Proved spectral norm of the present kernel."""

@@ -8,11 +8,10 @@ from typing import Any, final
 import keras
 from keras import ops
 
-from lipdp.layers._bounds import product
 from lipdp.layers._shapes import positions, sample_shape
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import L2Ball
-from lipdp.rounding import gamma
+from lipdp.rounding import gamma, times
 
 
 @final
@@ -59,7 +58,7 @@ class BoundedBias(LipschitzLayer):
 
     def parameter_bounds(self, x: float, g: float) -> list[float]:
         """``sqrt(S) g``."""
-        return [product(math.sqrt(self._positions), g) for _ in self.trainable_variables]
+        return [times(math.sqrt(self._positions), g) for _ in self.trainable_variables]
 
     def rounding(self, unit: float) -> float:
         """The gradient is a sum over positions, exact up to ``gamma(S) sum |g_s|``."""

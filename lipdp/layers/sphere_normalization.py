@@ -8,11 +8,10 @@ import keras
 from keras import ops
 
 from lipdp.layers._ball import project_samples
-from lipdp.layers._bounds import product
 from lipdp.layers._shapes import entries
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
-from lipdp.rounding import gamma
+from lipdp.rounding import gamma, times
 
 
 @final
@@ -50,11 +49,11 @@ class SphereNormalization(LipschitzLayer):
 
     def forward_bound(self, x: float) -> float:
         """``min(radius, radius x / min_norm)``."""
-        return min(self.radius, product(self._slope, x))
+        return min(self.radius, times(self._slope, x))
 
     def backward_bound(self, x: float, g: float) -> float:
         """``radius g / min_norm``."""
-        return product(self._slope, g)
+        return times(self._slope, g)
 
     def parameter_bounds(self, x: float, g: float) -> list[float]:
         """No weights."""

@@ -6,6 +6,7 @@ chosen here is the grid, so that a call stays small, and an allowance for roundi
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Sequence
@@ -65,9 +66,16 @@ def pld_epsilon(phases: Sequence[Phase], delta: float, size: Size = FINE) -> flo
     left = delta - _rounding(phases, size)
     if left <= 0.0:
         return math.inf
-    with np.errstate(over="ignore"):
-        value = float(_compose(phases, grid).get_epsilon_for_delta(left))
+    value = _look_up(phases, grid, left)
     return value * (1.0 + 1e-12) if value >= 0.0 else math.inf
+
+
+def _look_up(phases: Sequence[Phase], grid: float, delta: float) -> float:
+    """Some releases refuse a fine grid on which rounding makes a divergence grow: widen it."""
+    for factor in (1, 8, 64):
+        with contextlib.suppress(ValueError), np.errstate(over="ignore"):
+            return float(_compose(phases, factor * grid).get_epsilon_for_delta(delta))
+    return math.inf
 
 
 def _rounding(phases: Sequence[Phase], size: Size) -> float:

@@ -13,13 +13,12 @@ import numpy as np
 from lipdp.privacy.phase import Phase
 
 _FINE = (
-    *(1.02, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.25, 2.5, 2.75, 3.5, 4.5, 5.5),
-    *range(2, 64),
+    *(1.02, 1.05),
+    *(order / 10 for order in range(11, 110)),
+    *range(11, 64),
     *(72, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 2048, 4096),
 )
 _COARSE = (1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64, 128, 512)
-#: With more noise the series for fractional orders converges too slowly to be worth it.
-_FRACTIONS_UP_TO = 1e4
 _U = 2.0**-53
 
 
@@ -59,7 +58,7 @@ def _one_step(sampling_rate: float, noise_multiplier: float, coarse: bool) -> np
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, rdp
 
     alpha = orders(coarse=coarse)
-    kept = (alpha % 1.0 == 0.0) | (noise_multiplier <= _FRACTIONS_UP_TO)
+    kept = noise_multiplier <= _noise_limits(alpha)
     accountant = rdp.RdpAccountant(alpha[kept])
     event = PoissonSampledDpEvent(sampling_rate, GaussianDpEvent(noise_multiplier))
     with _quiet(), np.errstate(all="ignore"):
@@ -71,6 +70,16 @@ def _one_step(sampling_rate: float, noise_multiplier: float, coarse: bool) -> np
     result = np.maximum(found, 0.0) * (1.0 + 1e-11) + rounding
     result.setflags(write=False)
     return result
+
+
+def _noise_limits(alpha: np.ndarray) -> np.ndarray:
+    """Most noise at which an order is worth its time, infinite for whole orders.
+
+    The series of a fractional order takes ever more terms with more noise, while the divergence
+    becomes smooth in the order, so that fewer orders do.
+    """
+    whole, half, low = alpha % 1.0 == 0.0, alpha % 0.5 == 0.0, alpha < 2.0
+    return np.select([whole, low, half], [np.inf, 300.0, 30.0], 4.0)
 
 
 @contextlib.contextmanager

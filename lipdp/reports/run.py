@@ -129,13 +129,13 @@ def _number(value: Any) -> str:
     return f"{value:.4g}"
 
 
-def _number_up(value: float) -> str:
-    """Four significant digits of a bound from above, rounded up so that it stays one."""
+def _number_up(value: float, digits: int = 4) -> str:
+    """Significant digits of a bound from above, rounded up so that it stays one."""
     if not math.isfinite(value) or value <= 0:
         return _number(float(value))
     exact = Decimal(repr(value))  # what a reader of the JSON sees
-    step = Decimal(1).scaleb(exact.adjusted() - 3)
-    return _number(float(exact.quantize(step, ROUND_CEILING)))
+    step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
+    return f"{float(exact.quantize(step, ROUND_CEILING)):.{digits}g}"
 
 
 def _environment() -> jinja2.Environment:

@@ -87,8 +87,10 @@ def check_layer(
 
 def _own_bounds(shape: tuple[int, ...]) -> Callable[[Any], Any]:
     def stated(layer: Any) -> Any:
-        size = math.prod(layer.compute_output_shape((None, *shape))[1:])
-        return layer if isinstance(layer, LipschitzLayer) else bounds_of(layer, size)
+        if isinstance(layer, LipschitzLayer):
+            return layer
+        output = layer(ops.zeros((1, *shape), dtype=layer.compute_dtype))
+        return bounds_of(layer, math.prod(output.shape[1:]))
 
     return stated
 

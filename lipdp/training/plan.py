@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from lipdp.bounds import GradientBounds, gradient_bounds, in_constraint_set
+from lipdp.bounds.precision import working_unit
 from lipdp.errors import BudgetExhausted, InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import (
     Capacity,
@@ -63,7 +64,7 @@ class TrainingPlan:
     @property
     def covers_summation(self) -> bool:
         """Whether the rounding of the sum over the batch is inside the sensitivities."""
-        return self.dtype == "float64"
+        return _exact_sums(self.dtype)
 
 
 def make_plan(
@@ -189,8 +190,13 @@ def _sensitivities(bounds: GradientBounds, rows: int, dtype: str) -> tuple[float
     ``rows`` vectors of norm D is exact up to ``gamma_rows * rows * D`` (Higham, section 4.2).
     In float32 that term is not included and the statement says so.
     """
-    slack = 2.0 * rows * gamma(rows, unit_roundoff(dtype)) if dtype == "float64" else 0.0
+    slack = 2.0 * rows * gamma(rows, unit_roundoff(dtype)) if _exact_sums(dtype) else 0.0
     return tuple(d * (1.0 + slack) for d in bounds.parameters)
+
+
+def _exact_sums(dtype: str) -> bool:
+    """Whether sums over the batch run in float64."""
+    return working_unit(dtype) == unit_roundoff("float64")
 
 
 def _stddevs(

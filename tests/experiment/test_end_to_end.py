@@ -45,7 +45,7 @@ def test_own_csv_leaves_a_whole_run(own_run):
     assert result["spent"]["epsilon"] <= 8.0
     assert result["spent"]["delta"] == 1e-5
     assert 0 <= result["test"]["accuracy"] <= 1 and 0 <= result["test"]["auroc"] <= 1
-    assert [c["radius"] for c in result["certified"]] == [0.05, 0.1, 0.2]
+    assert [c["radius"] for c in result["certified"]] == [0.025, 0.05, 0.1]
     assert all(c["accuracy"] <= result["test"]["accuracy"] for c in result["certified"])
     assert "(8" not in result["statement"] and "held-out" in result["statement"]
     history = pd.read_csv(folder / "out" / "history.csv")

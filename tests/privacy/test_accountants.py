@@ -38,7 +38,7 @@ REFERENCES = [
 def test_reference_values(setting, true, renyi):
     value = epsilon(*setting, 1e-5)
     assert true - 1e-4 <= value <= true + 0.01
-    assert value <= epsilon(*setting, 1e-5, accountant="rdp") <= renyi + 0.002
+    assert value <= epsilon(*setting, 1e-5, accountant="rdp") <= renyi + 0.005
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,15 @@ def test_an_exact_number_stays_as_it_is():
     assert _number_up(0.0) == "0"
 
 
+def test_a_strong_epsilon_is_quantified_and_a_weak_one_is_not_praised(fields, history, tmp_path):
+    _, page = render(fields, history, tmp_path)
+    assert "recognises at most 7.3 %" in page.text
+    fields["spent"]["epsilon"] = 8.0
+    _, page = render(fields, history, tmp_path)
+    assert "= 2981" in page.text
+    assert "does not stop an attacker" in page.text
+
+
 def test_percent_of_a_bound_is_rounded_up():
     assert _percent_up(0.07301) == "7.4 %"
     assert _percent_up(0.99999) == "100.0 %"
