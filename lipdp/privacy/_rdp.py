@@ -78,8 +78,8 @@ def _noise_limits(alpha: np.ndarray) -> np.ndarray:
     The series of a fractional order takes ever more terms with more noise, while the divergence
     becomes smooth in the order, so that fewer orders do.
     """
-    whole, half, low = alpha % 1.0 == 0.0, alpha % 0.5 == 0.0, alpha < 2.0
-    return np.select([whole, low, half], [np.inf, 300.0, 30.0], 4.0)
+    whole, few = alpha % 1.0 == 0.0, (alpha % 0.5 == 0.0) | (alpha < 2.0)
+    return np.select([whole, few], [np.inf, 30.0], 4.0)
 
 
 @contextlib.contextmanager

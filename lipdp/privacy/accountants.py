@@ -4,7 +4,9 @@ Guarantees:
 
 * An epsilon is an upper bound: grids are pessimistic, rounding is added.
 * No steps cost exactly 0; a step without noise costs infinity; never negative, never NaN.
-* More steps, less noise, a higher sampling rate or a smaller delta never cost less.
+* More steps, a higher sampling rate or a smaller delta cost no less, and nor does less noise,
+  but for the multipliers 4 and 30: above them fewer Renyi orders are tried, which was measured
+  to raise an epsilon by up to 1 % ("rdp") or 0.05 % ("pld"). It stays an upper bound.
 * Each accountant also tries the cheap sound bounds and returns the least, with its name.
 """
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,11 +11,24 @@ from pathlib import Path
 
 import h5py
 import keras
+import numpy as np
 import pandas as pd
 import pytest
 
 import lipdp
 
+SCHEMA = """
+target = "income"
+classes = ["low", "high"]
+
+[columns.age]
+kind = "number"
+range = [18, 90]
+
+[columns.job]
+kind = "category"
+categories = ["clerk", "smith", "none"]
+"""
 FAST = ["--set", "training.epochs=2", "--set", "training.batch_size=100"]
 
 
@@ -32,11 +46,36 @@ def cli(*arguments, cwd=None, code=0):
     return done
 
 
+def write_own_data(folder):
+    """A person's own small table: my.csv (600 rows) and my.toml."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 90, 600)
+    job = rng.choice(["clerk", "smith", "none"], 600)
+    income = np.where((age > 45) & (job != "none"), "high", "low")
+    frame = pd.DataFrame({"age": age, "job": job, "income": income})
+    frame.to_csv(folder / "my.csv", index=False)
+    (folder / "my.toml").write_text(SCHEMA)
+    return folder
+
+
 @pytest.fixture
-def own_run(own_data):
+def own_data(tmp_path):
+    return write_own_data(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory):
+    folder = write_own_data(tmp_path_factory.mktemp("own"))
     options = ["--data", "my.csv", "--schema", "my.toml", "--target", "income"]
-    done = cli("train", *options, "--epsilon", 8, "--output", "out", *FAST, cwd=own_data)
-    return own_data, done
+    done = cli("train", *options, "--epsilon", 8, "--output", "out", *FAST, cwd=folder)
+    return folder, done
+
+
+@pytest.fixture
+def own_run(finished_run, tmp_path):
+    """A copy of a folder with data and a finished run, and what the command printed."""
+    shutil.copytree(finished_run[0], tmp_path / "copy")
+    return tmp_path / "copy", finished_run[1]
 
 
 def test_own_csv_leaves_a_whole_run(own_run):
