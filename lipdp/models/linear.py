@@ -20,6 +20,8 @@ def linear(
 ) -> list[keras.layers.Layer]:
     """Layers of ``x W`` with ``||W||_F <= head_radius`` behind a bounded input; no bias.
 
+    Weights start at 0: a random start would be most of what a short training ends with.
+
     Args:
         num_features: Size of one row.
         num_outputs: Number of logits; 1 for binary labels.
@@ -32,5 +34,10 @@ def linear(
     Raises:
         InvalidValue: If an argument is outside its domain.
     """
-    head = FrobeniusDense(count("num_outputs", num_outputs), radius=head_radius, dtype=dtype)
+    head = FrobeniusDense(
+        count("num_outputs", num_outputs),
+        radius=head_radius,
+        kernel_initializer="zeros",
+        dtype=dtype,
+    )
     return [*front(num_features, input_radius, min_norm, dtype), head]
