@@ -12,6 +12,7 @@ import keras
 import pandas as pd
 
 from lipdp._version import __version__
+from lipdp.bounds import numerical_error
 from lipdp.certificates import (
     Certificates,
     auroc,
@@ -94,6 +95,7 @@ def _result(
     model: Sequential, config: RunConfig, rows: Rows, name: str, started: float
 ) -> RunResult:
     certificates = certify(model, rows.x_test, rows.y_test)
+    error = numerical_error(model)
     return RunResult(
         name=name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -102,7 +104,7 @@ def _result(
         statement=str(statement_of(model.plan, model.ledger, not_covered=(_SPLIT,))),
         spent=_spent(model),
         test=_test_metrics(certificates, rows),
-        certified=[_certified(certificates, rows, r) for r in config.certificates.radii],
+        certified=[_certified(certificates, rows, r, error) for r in config.certificates.radii],
         lipschitz_constant=certificates.lipschitz,
         training_rows=len(rows.x_train),
         seconds=round(time.monotonic() - started, 1),
@@ -136,14 +138,16 @@ def _test_metrics(certificates: Certificates, rows: Rows) -> TestMetrics:
     )
 
 
-def _certified(certificates: Certificates, rows: Rows, radius: float) -> Certified:
+def _certified(certificates: Certificates, rows: Rows, radius: float, error: float) -> Certified:
     binary = certificates.logits.shape[1] == 1
     scores = certificates.logits[:, 0]
     return Certified(
         radius=radius,
         unit=UNIT,
         accuracy=certified_accuracy(certificates.radii, radius),
-        auroc=certified_auroc(scores, rows.y_test, lipschitz=certificates.lipschitz, radius=radius)
+        auroc=certified_auroc(
+            scores, rows.y_test, lipschitz=certificates.lipschitz, radius=radius, error=error
+        )
         if binary
         else None,
     )

@@ -315,6 +315,22 @@ def test_labels_without_mass_are_empty_slots(row):
     np.testing.assert_array_equal(gradient, np.zeros((1, 3)))
 
 
+@pytest.mark.parametrize("size", [1.0, 3e38])
+def test_compiled_by_xla(size):
+    """Fused kernels replace divisions by reciprocals and flush subnormal numbers."""
+    for loss, outputs in CASES[::2]:
+        point = Point((4, outputs), dtype=loss.dtype)
+
+        def total(y, loss=loss, point=point):
+            return ops.sum(loss.call(y, point.value))
+
+        point.assign(size * np.random.default_rng(0).uniform(-1, 1, (4, outputs)))
+        labels = np.zeros((4, outputs)) if loss.task == "regression" else np.zeros(4)
+        _, (gradient,) = GradientProbe(point, total, jit_compile=True).probe(labels)
+        bound = loss.lipschitz(math.inf, outputs) * (1 + loss.rounding(math.inf, outputs, 2.0**-24))
+        assert np.linalg.norm(gradient.astype("float64"), axis=1).max() <= bound
+
+
 @pytest.fixture(scope="module")
 def evaluators():
     return [(loss, Evaluator(loss, (4, outputs))) for loss, outputs in CASES]

@@ -1,0 +1,22 @@
+"""Probe, harnesses and losses on every backend that is installed, each in its own process."""
+
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("backend_checks.py")
+CHECKS = [
+    "check_probe",
+    "check_per_sample_norms",
+    "check_layers",
+    "check_losses",
+    "check_hinge_at_ties",
+    "check_training_with_a_clipped_loss",
+]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_backend(run_on_backend, backend, check):
+    run_on_backend(backend, SCRIPT, check)
