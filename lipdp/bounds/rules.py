@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 import keras
+import numpy as np
 
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.base import LipschitzLayer
@@ -46,7 +47,8 @@ class Elementwise:
     ceiling: float = math.inf
 
     def forward_bound(self, x: float) -> float:
-        return min(times(self.gain, x), self.ceiling)
+        # The ceiling says nothing about NaN, which only a bounded input excludes.
+        return math.inf if math.isinf(x) else min(times(self.gain, x), self.ceiling)
 
     def backward_bound(self, x: float, g: float) -> float:
         return times(self.gain, g)
@@ -137,8 +139,13 @@ def _relu(layer: Any, size: int) -> LayerBounds:
             received=float(layer.threshold),
             fix="Use threshold=0",
         )
-    slope = max(1.0, abs(float(layer.negative_slope or 0.0)))
+    slope = max(1.0, _slope_as_computed(float(layer.negative_slope or 0.0)))
     return Elementwise(gain=slope, inference=slope)
+
+
+def _slope_as_computed(slope: float) -> float:
+    """TensorFlow keeps the slope in float32, in a float64 layer too."""
+    return max(abs(slope), abs(float(np.float32(slope))))
 
 
 def _dropout(layer: Any, size: int) -> LayerBounds:

@@ -163,6 +163,17 @@ class TestFreeWeights:
         assert gradient_bounds(model, self.loss).parameters[1] < 2.0
 
 
+def test_the_slope_of_a_leaky_relu_is_the_one_that_runs():
+    model = keras.Sequential(
+        [
+            BoundedInput((2,), radius=1.0, dtype="float64"),
+            keras.layers.ReLU(negative_slope=1.7, dtype="float64"),
+            SpectralDense(2, dtype="float64"),
+        ]
+    )
+    assert gradient_bounds(model, MulticlassHinge(margin=1.0)).rows[1].lipschitz >= 1.7000000476
+
+
 class TestRefusals:
     loss = MulticlassHinge(margin=1.0)
 
@@ -188,6 +199,15 @@ class TestRefusals:
     def test_an_unbounded_input_is_refused(self):
         model = keras.Sequential([keras.Input((6,)), SpectralDense(3)])
         with pytest.raises(UnboundedGradient, match="BoundedInput"):
+            gradient_bounds(model, self.loss)
+
+    @pytest.mark.parametrize(
+        "layer",
+        [keras.layers.Activation("tanh"), keras.layers.Dense(6, activation="tanh", use_bias=False)],
+    )
+    def test_a_bounded_activation_does_not_bound_nan(self, layer):
+        model = keras.Sequential([keras.Input((6,)), layer, SpectralDense(3)])
+        with pytest.raises(UnboundedGradient):
             gradient_bounds(model, self.loss)
 
     def test_a_subclass_of_a_concrete_layer_is_refused(self):

@@ -37,11 +37,16 @@ QUICK = {"MaxMin", "TemperedBinaryCrossentropy", "MulticlassHinge"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in LAYERS]
+    ("name", "dtype"),
+    [
+        pytest.param(n, dtype, marks=[] if n in QUICK and dtype == "float32" else pytest.mark.slow)
+        for n in LAYERS
+        for dtype in ("float32", "float64")
+    ],
 )
-def test_layer(name):
+def test_layer(name, dtype):
     make, shape, radius = LAYERS[name]
-    tightness = check_layer(make(dtype="float32"), shape, radius)
+    tightness = check_layer(make(dtype=dtype), shape, radius)
     # Each bound is attained, so none is needlessly loose.
     assert tightness.best > 0.99
 
