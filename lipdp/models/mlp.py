@@ -35,7 +35,7 @@ def mlp(
     Args:
         num_features: Size of one row.
         num_outputs: Number of logits; 1 for binary labels.
-        widths: Units of each hidden layer.
+        widths: Units of each hidden layer; without any, this is the linear model, from zero.
         activation: ``"max_min"``, ``"group_sort"``, ``"full_sort"`` or
             ``"householder_activation"``; all but ``"full_sort"`` need even widths.
         bias_radius: Radius of the ball of each hidden bias; None for no bias.
@@ -56,14 +56,15 @@ def mlp(
         if bias_radius is not None:
             layers.append(BoundedBias(bias_radius, dtype=dtype))
         layers.append(_LAYERS[activation](dtype=dtype))
-    return [*layers, _head(num_outputs, head, head_radius, dtype)]
+    start = "glorot_uniform" if widths else "zeros"
+    return [*layers, _head(num_outputs, head, head_radius, dtype, start)]
 
 
-def _head(num_outputs: int, head: str, radius: float, dtype: str) -> keras.layers.Layer:
+def _head(num_outputs: int, head: str, radius: float, dtype: str, start: str) -> keras.layers.Layer:
     _check_choice("head", head, _HEADS)
     units = count("num_outputs", num_outputs)
     if head == "frobenius":
-        return FrobeniusDense(units, radius=radius, dtype=dtype)
+        return FrobeniusDense(units, radius=radius, kernel_initializer=start, dtype=dtype)
     if radius != 1.0:
         raise InvalidValue(
             "A spectral head has radius 1", received=radius, fix='Leave it out or use "frobenius"'

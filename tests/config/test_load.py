@@ -39,7 +39,7 @@ def test_what_is_dumped_is_loaded(tmp_path_factory, config):
 
 def test_the_packaged_default():
     config = load_config(None, [])
-    assert (config.data.name, config.model.name) == ("adult", "linear")
+    assert (config.data.name, config.model.name) == ("adult", "mlp")
     assert config == load_config(DEFAULT_PATH)
 
 

@@ -228,6 +228,16 @@ def test_training_in_this_process_with_an_mlp(own_data):
 
 
 @pytest.mark.slow
+def test_a_configuration_with_wider_layers(tmp_path):
+    config = Path(lipdp.__file__).parent.parent / "configs" / "adult.toml"
+    options = ["--epsilon", 3, "--set", "model.widths=[128,128]", "--set", "training.epochs=2"]
+    cli("train", config, *options, "--output", "wide", cwd=tmp_path)
+    result = json.loads((tmp_path / "wide" / "result.json").read_text())
+    assert [v["size"] for v in result["plan"]["variables"]] == [136 * 128, 128 * 128, 128]
+    assert 2.97 <= result["spent"]["epsilon"] <= 3.0
+
+
+@pytest.mark.slow
 def test_the_readme_command_on_adult(tmp_path):
     """``lipdp train --epsilon 8``: the promise of the first page, within its budget and time."""
     done = cli("train", "--epsilon", 8, "--output", "run", cwd=tmp_path)
