@@ -93,7 +93,7 @@ def test_another_data_set_keeps_the_split():
 
 def test_a_value_cannot_smuggle_in_a_second_key():
     config = load_config(None, ["model.note=1\nx = 2"])
-    assert config.model.options == {"note": "1\nx = 2"}
+    assert config.model.options == {"widths": [], "note": "1\nx = 2"}
 
 
 @pytest.mark.parametrize(
