@@ -52,7 +52,7 @@ def gamma(n: int, unit: float) -> float:
     return n * unit / (1.0 - n * unit)
 
 
-def product_slack(inner: int, side: int, unit: float) -> float:
+def product_slack(inner: int, side: float, unit: float) -> float:
     """Relative slack of a computed matrix-vector product, against ``||W||_2 ||x||``.
 
     ``|fl(W x) - W x| <= gamma_n |W||x|`` entrywise, and ``|| |W| ||_2 <= ||W||_F <=

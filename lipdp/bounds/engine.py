@@ -2,8 +2,9 @@
 
 Forward in topological order, a bound X of every tensor's norm; backward, a bound G of the norm of
 the loss's gradient with respect to it. A tensor with several consumers sums their G and a variable
-used at several places sums its bounds (triangle inequality). Every layer's numbers are inflated by
-its proved rounding slack, so that they hold for the values that are computed.
+used at several places sums its bounds (triangle inequality); the parts of one concatenation share
+its G (``lipdp.bounds.cotangent``). Every layer's numbers are inflated by its proved rounding slack,
+so that they hold for the values that are computed.
 
 Source: Bethune et al., "DP-SGD Without Clipping: The Lipschitz Neural Network Way" (ICLR 2024),
 section 3; the proof of each step is the chain rule and ``||A u|| <= ||A||_2 ||u||``.
@@ -13,38 +14,31 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
-from lipdp.bounds.graph import Call, Graph, graph_of
+from lipdp.bounds.cotangent import Cotangent
+from lipdp.bounds.graph import Graph, graph_of
 from lipdp.bounds.precision import working_unit
-from lipdp.bounds.rules import LayerBounds, bounds_of
+from lipdp.bounds.steps import Step, forward_steps
 from lipdp.bounds.table import BoundRow, GradientBounds
 from lipdp.errors import UnboundedGradient, UnsupportedLayer
 from lipdp.losses.base import LipschitzLoss
 from lipdp.projections import Projection
 from lipdp.rounding import times
 
-
-@dataclass(frozen=True)
-class _Step:
-    """One call with its rule, its slack factor and the bound of its input."""
-
-    call: Call
-    rule: LayerBounds
-    slack: float
-    x: float
-    x_out: float
+#: Covers the host's own float64 roundings, a few for each layer of the deepest model.
+_HOST = 1.0 + 2.0**-40
 
 
 def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     """Bound of the norm of one sample's gradient, for each trainable variable.
 
     Args:
-        model: A built Sequential or Functional model with one output of shape (n, K).
+        model: A built Sequential or Functional model with one output, of shape (n, K), or (n, T, K)
+            with a loss over T positions.
         loss: A loss of ``lipdp.losses``.
 
     Guarantees:
@@ -59,49 +53,47 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     """
     loss = _checked_loss(loss)
     graph = graph_of(model)
-    steps = _forward(graph)
-    num_outputs = _num_outputs(graph)
+    steps = forward_steps(graph)
+    num_outputs = _num_outputs(graph, loss)
     logit_bound = steps[-1].x_out
     slope = loss.lipschitz(logit_bound, num_outputs)
-    unit = _unit(graph.calls[-1].layer)
+    unit = working_unit(str(getattr(graph.calls[-1].layer, "compute_dtype", "unknown")))
     g = slope * (1.0 + loss.rounding(logit_bound, num_outputs, unit))
     totals, rows = _backward(graph, steps, g)
     _check_finite(model, totals, rows)
-    parameters = [totals.get(id(v), 0.0) for v in model.trainable_variables]
+    parameters = [totals.get(id(v), 0.0) * _HOST for v in model.trainable_variables]
     return GradientBounds(parameters, logit_bound, slope, tuple(rows))
 
 
 def lipschitz_constant(model: keras.Model) -> float:
-    """Lipschitz constant of the inference-mode map from input to output, at the present weights.
+    """Lipschitz constant of the inference-mode map from inputs to output, at the present weights.
 
-    In exact arithmetic and in Euclidean norms; ``numerical_error`` covers the rounding. Infinite
-    if a layer has no finite constant.
+    In exact arithmetic and in Euclidean norms (several inputs: of all of them together);
+    ``numerical_error`` covers the rounding. Infinite if a layer has no finite constant.
 
     Raises:
         UnsupportedLayer: If a layer has no proved bound.
     """
     graph = graph_of(model)
-    steps = _forward(graph)
-    cotangents = {graph.output: 1.0}
-    for step in reversed(steps):
-        g = cotangents.get(step.call.output, 0.0)
-        _give(cotangents, step.call, times(step.rule.lipschitz(step.x), g))
-    return math.sqrt(math.fsum(cotangents.get(key, 0.0) ** 2 for key in graph.inputs))
+    cotangents = _start(graph, 1.0)
+    for step in reversed(forward_steps(graph)):
+        _give(cotangents, step, step.pull_inference(cotangents[step.call.output]))
+    return _HOST * math.hypot(*(cotangents[key].bound for key in graph.inputs))
 
 
 def numerical_error(model: keras.Model) -> float:
     """Bound of the distance between computed and exact outputs of one sample, in inference mode.
 
-    Each layer adds its slack times its output bound and passes its input's error on, multiplied by
-    its Lipschitz constant. Infinite if a weight lies outside its constraint set.
+    Each layer adds its slack times its output bound and passes its inputs' errors on, multiplied by
+    its Lipschitz constants. Infinite if a weight lies outside its constraint set.
     """
     graph = graph_of(model)
     errors = dict.fromkeys(graph.inputs, 0.0)
-    for step in _forward(graph):
-        inherited = times(step.rule.lipschitz(step.x), errors[step.call.inputs[0]])
+    for step in forward_steps(graph):
+        inherited = step.push_error([errors[key] for key in step.call.inputs])
         own = times(step.slack, step.x_out if in_constraint_set(step.call.layer) else math.inf)
         errors[step.call.output] = inherited + own
-    return errors[graph.output]
+    return _HOST * errors[graph.output]
 
 
 def in_constraint_set(layer: Any) -> bool:
@@ -125,65 +117,50 @@ def _checked_loss(loss: Any) -> LipschitzLoss:
     )
 
 
-def _num_outputs(graph: Graph) -> int:
-    shape = graph.calls[-1].output_shape
-    if len(shape) != 1:
+def _num_outputs(graph: Graph, loss: LipschitzLoss) -> int:
+    shape = graph.calls[-1].shapes.output
+    positions = getattr(loss, "positions", None)
+    wanted = () if positions is None else (positions,)
+    if len(shape) != len(wanted) + 1 or shape[:-1] != wanted:
         raise UnsupportedLayer(
-            "The model's output is not one vector of logits a sample",
+            "The model's output does not have the shape that the loss takes",
             received=(None, *shape),
-            fix="End with keras.layers.Flatten() or a dense layer of shape (n, K)",
+            fix="End with keras.layers.Flatten() or a dense layer of shape (n, K); for logits at "
+            "T positions use lipdp.losses.PositionwiseLoss(loss, positions=T)",
         )
-    return int(shape[0])
+    return int(shape[-1])
 
 
-def _unit(layer: Any) -> float:
-    return working_unit(str(getattr(layer, "compute_dtype", "unknown")))
-
-
-def _forward(graph: Graph) -> list[_Step]:
-    norms = dict.fromkeys(graph.inputs, math.inf)
-    steps = []
-    for call in graph.calls:
-        if len(call.inputs) != 1:
-            raise UnsupportedLayer(
-                f"The layer {call.layer.name!r} merges several tensors and has no rule",
-                received=type(call.layer).__name__,
-                fix="Use a chain of layers with one input each",
-            )
-        rule = bounds_of(call.layer, math.prod(call.output_shape))
-        slack = rule.rounding(_unit(call.layer))
-        x = norms[call.inputs[0]]
-        norms[call.output] = times(rule.forward_bound(x), 1.0 + slack)
-        steps.append(_Step(call, rule, slack, x, norms[call.output]))
-    return steps
+def _start(graph: Graph, g: float) -> dict[int, Cotangent]:
+    cotangents: dict[int, Cotangent] = defaultdict(Cotangent)
+    cotangents[graph.output] = Cotangent(g)
+    return cotangents
 
 
 def _backward(
-    graph: Graph, steps: list[_Step], g_output: float
+    graph: Graph, steps: list[Step], g_output: float
 ) -> tuple[dict[int, float], list[BoundRow]]:
-    cotangents = {graph.output: g_output}
+    cotangents = _start(graph, g_output)
     totals: dict[int, float] = defaultdict(float)
     rows: list[BoundRow] = []
     for step in reversed(steps):
-        g, grow = cotangents.get(step.call.output, 0.0), 1.0 + step.slack
-        bounds = [times(b, grow) for b in step.rule.parameter_bounds(step.x, g)]
-        variables = step.call.layer.trainable_variables
-        for variable, bound in zip(variables, bounds, strict=True):
+        cotangent = cotangents[step.call.output]
+        bounds = step.parameter_bounds(cotangent.bound)
+        for variable, bound in zip(step.variables, bounds, strict=True):
             totals[id(variable)] += bound
-        rows = _rows(step, variables, bounds) + rows
-        _give(cotangents, step.call, times(step.rule.backward_bound(step.x, g), grow))
+        rows = _rows(step, bounds) + rows
+        _give(cotangents, step, step.pull(cotangent))
     return totals, rows
 
 
-def _give(cotangents: dict[int, float], call: Call, g: float) -> None:
-    key = call.inputs[0]
-    cotangents[key] = cotangents.get(key, 0.0) + g
+def _give(cotangents: dict[int, Cotangent], step: Step, parts: list[Cotangent]) -> None:
+    for key, given in zip(step.call.inputs, parts, strict=True):
+        cotangents[key] = cotangents[key] + given
 
 
-def _rows(step: _Step, variables: list[Any], bounds: list[float]) -> list[BoundRow]:
-    lipschitz = step.rule.backward_bound(step.x, 1.0)
-    pairs = [(v.name, b) for v, b in zip(variables, bounds, strict=True)] or [("", 0.0)]
-    name = step.call.layer.name
+def _rows(step: Step, bounds: list[float]) -> list[BoundRow]:
+    pairs = [(v.name, b) for v, b in zip(step.variables, bounds, strict=True)] or [("", 0.0)]
+    name, lipschitz = step.call.layer.name, step.jacobian
     return [BoundRow(name, variable, step.x_out, lipschitz, bound) for variable, bound in pairs]
 
 

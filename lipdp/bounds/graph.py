@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from lipdp.bounds.shapes import Shapes
 from lipdp.errors import InvalidState, UnsupportedLayer
 
 
@@ -20,15 +21,13 @@ class Call:
         layer: The layer (or operation) called.
         inputs: Keys of the tensors that it reads.
         output: Key of the tensor that it makes.
-        input_shape: Shape of the first input without the batch axis.
-        output_shape: Shape of the output without the batch axis.
+        shapes: Of its inputs and its output.
     """
 
     layer: Any
     inputs: tuple[int, ...]
     output: int
-    input_shape: tuple[int, ...]
-    output_shape: tuple[int, ...]
+    shapes: Shapes
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,7 @@ def _function(model: keras.Model) -> Any:
                 f"The model {model.name!r} has no input shape yet",
                 fix="Start it with keras.Input(...) or lipdp.layers.BoundedInput(shape, radius)",
             )
+        _check_call(model)
         return model._functional
     if not hasattr(model, "_nodes_by_depth"):
         raise UnsupportedLayer(
@@ -76,7 +76,19 @@ def _function(model: keras.Model) -> Any:
             received=type(model).__name__,
             fix="Use lipdp.Sequential(layers) or lipdp.Model(inputs, outputs)",
         )
+    _check_call(model)
     return model
+
+
+def _check_call(model: keras.Model) -> None:
+    """A model that overrides what a call does no longer computes its graph."""
+    for method in (type(model).call, type(model).__call__):
+        if not method.__module__.startswith("keras."):
+            raise UnsupportedLayer(
+                f"The model {model.name!r} overrides call() and no longer computes its graph",
+                received=type(model).__name__,
+                fix="Use lipdp.Sequential(layers) or lipdp.Model(inputs, outputs)",
+            )
 
 
 def _inline(
@@ -106,8 +118,7 @@ def _call(node: Any, read: tuple[int, ...], made: int) -> Call:
         layer=node.operation,
         inputs=read,
         output=made,
-        input_shape=_shape(node.input_tensors[0]),
-        output_shape=_shape(node.outputs[0]),
+        shapes=Shapes(tuple(_shape(t) for t in node.input_tensors), _shape(node.outputs[0])),
     )
 
 

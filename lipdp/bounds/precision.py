@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -9,6 +10,9 @@ from keras import backend, ops
 
 from lipdp.errors import UnsafeSetting
 from lipdp.rounding import unit_roundoff
+
+#: Squares of these, summed over 2^7 or more entries, stay finite in float64 and in float32.
+_LARGEST, _LARGEST_SINGLE = 2.0**500, 2.0**60
 
 
 @lru_cache(maxsize=4)
@@ -39,3 +43,13 @@ def working_unit(dtype: str) -> float:
     product = ops.convert_to_numpy(ops.matmul(tensor, ops.eye(2, dtype=dtype)))
     exact = bool((product == fine).all())
     return unit if exact else unit_roundoff("float32")
+
+
+def usable(bound: float, unit: float) -> float:
+    """The bound, or infinity if values of that size or their squares may overflow.
+
+    Args:
+        bound: Of a norm.
+        unit: Unit round-off of the arithmetic.
+    """
+    return bound if bound <= (_LARGEST if unit < 2.0**-40 else _LARGEST_SINGLE) else math.inf

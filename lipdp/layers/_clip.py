@@ -20,6 +20,8 @@ class BallLayer(LipschitzLayer):
         radius: Radius of the ball.
     """
 
+    linear_backward = True
+
     def __init__(self, radius: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.radius = positive("radius", radius)

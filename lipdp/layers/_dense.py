@@ -40,6 +40,8 @@ class BoundedDense(LipschitzLayer):
         projection: The set of the kernel.
     """
 
+    linear_backward = True
+
     def __init__(self, units: int, projection: Projection, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.units = count("units", units)

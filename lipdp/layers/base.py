@@ -15,8 +15,15 @@ class LipschitzLayer(keras.layers.Layer, abc.ABC):
     Every norm is the Euclidean norm of one sample's whole tensor; the batch axis never enters.
     Bounds are host floats in float64, true for every input of norm at most ``x`` and every weight
     of the constraint set; ``math.inf`` says "no bound". The Jacobian meant is the one that
-    automatic differentiation returns, at kinks and ties too. Concrete layers are final.
+    automatic differentiation returns, at kinks and ties too. Concrete layers are final. What the
+    bounds need of the input's shape is fixed in ``build``; a call at another shape is refused.
+
+    Attributes:
+        linear_backward: Whether ``backward_bound(x, g) == g * backward_bound(x, 1)``, which lets
+            the engine keep track of what the branches of a concatenation share.
     """
+
+    linear_backward = False
 
     @abc.abstractmethod
     def forward_bound(self, x: float) -> float:
@@ -49,6 +56,8 @@ class LipschitzLayer(keras.layers.Layer, abc.ABC):
 
 class NonExpansiveLayer(LipschitzLayer):
     """A layer without weights that maps 0 to 0 and is 1-Lipschitz, one sample at a time."""
+
+    linear_backward = True
 
     def forward_bound(self, x: float) -> float:
         """``||f(t)|| = ||f(t) - f(0)|| <= ||t||``."""

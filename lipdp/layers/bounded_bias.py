@@ -30,6 +30,8 @@ class BoundedBias(LipschitzLayer):
         * The bias is inside its ball from the start and after every update.
     """
 
+    linear_backward = True
+
     def __init__(self, radius: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.constraint = L2Ball(radius)

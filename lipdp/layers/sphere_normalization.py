@@ -32,6 +32,8 @@ class SphereNormalization(LipschitzLayer):
         * No norm runs over the batch axis.
     """
 
+    linear_backward = True
+
     def __init__(self, radius: float, min_norm: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.radius = positive("radius", radius)

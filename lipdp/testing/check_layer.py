@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from lipdp.bounds.rules import bounds_of
+from lipdp.bounds.shapes import Shapes
 from lipdp.errors import InvalidValue
 from lipdp.layers.base import LipschitzLayer
 from lipdp.rounding import unit_roundoff
@@ -90,7 +91,7 @@ def _own_bounds(shape: tuple[int, ...]) -> Callable[[Any], Any]:
         if isinstance(layer, LipschitzLayer):
             return layer
         output = layer(ops.zeros((1, *shape), dtype=layer.compute_dtype))
-        return bounds_of(layer, math.prod(output.shape[1:]))
+        return bounds_of(layer, Shapes((shape,), tuple(output.shape[1:])))
 
     return stated
 

@@ -227,13 +227,6 @@ class TestRefusals:
         with pytest.raises(UnsupportedLayer, match="subclassed"):
             gradient_bounds(Custom(), self.loss)
 
-    def test_merging_layers_are_refused(self):
-        inputs = keras.Input((6,))
-        x = BoundedInput((6,), radius=1.0)(inputs)
-        model = keras.Model(inputs, SpectralDense(3)(keras.layers.Add()([x, x])))
-        with pytest.raises(UnsupportedLayer, match="merges"):
-            gradient_bounds(model, self.loss)
-
     def test_half_precision_is_refused(self):
         model = keras.Sequential(
             [BoundedInput((6,), radius=1.0), keras.layers.Dense(3, dtype="mixed_float16")]

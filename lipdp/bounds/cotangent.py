@@ -1,0 +1,63 @@
+"""Bounds of cotangent norms that remember what a concatenation shares out."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from lipdp.rounding import times
+
+
+@dataclass(frozen=True)
+class Cotangent:
+    """A bound of ``||u||``, as ``constant + sum_j sum_i shares[j, i] a_(j, i)``.
+
+    A concatenation j shares its cotangent out: the norms ``a_(j, i)`` of the parts, relative to the
+    bound of the whole, have squares that sum to at most 1. So branches of one concatenation that
+    meet again cost ``sqrt(sum l_i^2)`` and not ``sum l_i``: the greatest value of the form is
+    ``constant + sum_j sqrt(sum_i shares[j, i]^2)``, by Cauchy-Schwarz.
+
+    Attributes:
+        constant: Part that no concatenation shares out.
+        shares: Coefficient of each (concatenation, part).
+    """
+
+    constant: float = 0.0
+    shares: Mapping[tuple[int, int], float] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def bound(self) -> float:
+        """The greatest value of the form."""
+        joins: dict[int, list[float]] = defaultdict(list)
+        for (join, _), share in self.shares.items():
+            joins[join].append(share)
+        return math.fsum([self.constant, *(math.hypot(*shares) for shares in joins.values())])
+
+    @property
+    def triangle(self) -> float:
+        """The simpler bound of the triangle inequality, which forgets what parts share."""
+        return math.fsum([self.constant, *self.shares.values()])
+
+    def __mul__(self, factor: float) -> Cotangent:
+        shares = {part: times(share, factor) for part, share in self.shares.items()}
+        return Cotangent(times(self.constant, factor), MappingProxyType(shares))
+
+    def __add__(self, other: Cotangent) -> Cotangent:
+        shares = dict(self.shares)
+        for part, share in other.shares.items():
+            shares[part] = shares.get(part, 0.0) + share
+        return Cotangent(self.constant + other.constant, MappingProxyType(shares))
+
+
+def part(join: int, index: int, whole: float) -> Cotangent:
+    """What a concatenation hands to its input ``index``, of a cotangent of norm at most ``whole``.
+
+    Args:
+        join: Key of the concatenation.
+        index: Of the input.
+        whole: Bound of the norm of all parts together.
+    """
+    return Cotangent(0.0, MappingProxyType({(join, index): whole}))

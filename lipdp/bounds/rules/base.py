@@ -1,0 +1,88 @@
+"""What a rule states about one call of a layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lipdp.bounds.shapes import Shapes
+from lipdp.rounding import gamma, times
+
+
+class LayerBounds(Protocol):
+    """The contract of ``lipdp.layers.base.LipschitzLayer``, for any layer of one input."""
+
+    @property
+    def linear_backward(self) -> bool: ...
+
+    def forward_bound(self, x: float) -> float: ...
+
+    def backward_bound(self, x: float, g: float) -> float: ...
+
+    def parameter_bounds(self, x: float, g: float) -> list[float]: ...
+
+    def lipschitz(self, x: float) -> float: ...
+
+    def rounding(self, unit: float) -> float: ...
+
+
+class MergeBounds(Protocol):
+    """Bounds of a weightless layer of several inputs, with norms at most ``xs``.
+
+    ``jacobians(xs)[i]`` bounds the spectral norm of the Jacobian with respect to input i. If
+    ``joint``, all of them together, side by side, have spectral norm at most the greatest of these.
+    """
+
+    @property
+    def joint(self) -> bool: ...
+
+    def forward_bound(self, xs: Sequence[float]) -> float: ...
+
+    def jacobians(self, xs: Sequence[float]) -> list[float]: ...
+
+    def rounding(self, unit: float) -> float: ...
+
+
+#: Exact type of a layer -> its rule.
+Rules = Mapping[type, Callable[[Any, Shapes], LayerBounds]]
+MergeRules = Mapping[type, Callable[[Any, Shapes], MergeBounds]]
+
+
+@dataclass(frozen=True)
+class Weightless:
+    """A layer without trained weights, one input: ``||f(t)|| <= min(offset + gain x, ceiling)``.
+
+    Attributes:
+        gain: Bound of the Jacobian norm in training, and of ``||f(t) - f(0)|| / ||t||``.
+        inference: Lipschitz constant in inference mode.
+        ceiling: Bound of ``||f(t)||`` for every t.
+        offset: Bound of ``||f(0)||``.
+        roundings: Successive roundings n of one output or gradient entry: the slack is gamma_n.
+    """
+
+    gain: float = 1.0
+    inference: float = 1.0
+    ceiling: float = math.inf
+    offset: float = 0.0
+    roundings: int = 8
+    linear_backward: bool = True
+
+    def forward_bound(self, x: float) -> float:
+        # The ceiling says nothing about NaN, which only a bounded input excludes.
+        if math.isinf(x):
+            return math.inf
+        return min(self.offset + times(self.gain, x), self.ceiling)
+
+    def backward_bound(self, x: float, g: float) -> float:
+        return times(self.gain, g)
+
+    def parameter_bounds(self, x: float, g: float) -> list[float]:
+        return []
+
+    def lipschitz(self, x: float) -> float:
+        return self.inference
+
+    def rounding(self, unit: float) -> float:
+        return gamma(self.roundings, unit)

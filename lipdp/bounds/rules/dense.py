@@ -1,0 +1,56 @@
+"""Rule of the plain dense layer."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import keras
+
+from lipdp.bounds.rules.activations import activation_bounds
+from lipdp.bounds.rules.affine import AffineBounds, trained_flags, weight_bound
+from lipdp.bounds.rules.base import LayerBounds, Rules
+from lipdp.bounds.shapes import Shapes
+from lipdp.errors import UnsupportedLayer
+from lipdp.projections import frobenius_norm_bound, spectral_norm_bound
+
+
+def _dense(layer: Any, shapes: Shapes) -> LayerBounds:
+    """On the last axis, at each position: the operator has norm ``||W||_2``."""
+    check_plain_kernel(layer)
+    fan_in, units = layer.kernel.shape
+    return AffineBounds(
+        operator=weight_bound(layer.kernel, layer.kernel_constraint, spectral_norm_bound),
+        present=lambda: spectral_norm_bound(keras.ops.convert_to_numpy(layer.kernel)),
+        reach=1.0,
+        bias=bias_bound(layer),
+        positions=shapes.positions,
+        trained=trained_flags(layer.kernel, layer.bias),
+        activation=activation_bounds(layer.activation, shapes, layer),
+        inner=fan_in,
+        side=min(fan_in, units),
+    )
+
+
+def bias_bound(layer: Any) -> float:
+    """Bound of the norm of a plain layer's bias, 0 without one."""
+    if not layer.use_bias:
+        return 0.0
+    return weight_bound(layer.bias, layer.bias_constraint, frobenius_norm_bound)
+
+
+def check_plain_kernel(layer: Any) -> None:
+    """Refuses kernels that Keras replaces by something else.
+
+    Raises:
+        UnsupportedLayer: If the layer has LoRA or quantized weights.
+    """
+    if getattr(layer, "lora_enabled", False) or getattr(layer, "quantization_mode", None):
+        raise UnsupportedLayer(
+            f"The layer {layer.name!r} has LoRA or quantized weights and no proved bound",
+            received=type(layer).__name__,
+            fix="Use its plain weights",
+        )
+
+
+RULES: Rules = MappingProxyType({keras.layers.Dense: _dense})

@@ -1,0 +1,113 @@
+"""From a layer to its rule, by exact type; anything else is refused."""
+
+from __future__ import annotations
+
+import inspect
+from collections import ChainMap
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from lipdp.bounds.rules import activations, dense, merging, randomness
+from lipdp.bounds.rules import shapes as moving
+from lipdp.bounds.rules.base import LayerBounds, MergeBounds
+from lipdp.bounds.shapes import Shapes
+from lipdp.errors import UnsupportedLayer
+from lipdp.layers.base import LipschitzLayer
+
+_RULES = ChainMap(*(dict(m.RULES) for m in (activations, dense, moving, randomness)))
+
+_CURES: Mapping[str, str] = MappingProxyType(
+    {
+        "BatchNormalization": "It mixes the samples of a batch: remove it, or normalise each "
+        "sample with lipdp.layers.SphereNormalization",
+        "LayerNormalization": "Use lipdp.layers.SphereNormalization",
+        "Conv2D": "Flatten and use lipdp.layers.SpectralDense",
+        "Softmax": "Leave it out: the losses of lipdp.losses take logits",
+    }
+)
+
+
+def bounds_of(layer: Any, shapes: Shapes) -> LayerBounds:
+    """The proved bounds of a layer of one input.
+
+    Args:
+        layer: A layer or operation of a Keras graph.
+        shapes: Of the call.
+
+    Raises:
+        UnsupportedLayer: If none are known, if the layer inherits its bounds from a concrete layer
+            whose code it may have changed, was built for another shape, or adds a loss that depends
+            on data.
+    """
+    _check_losses(layer)
+    if isinstance(layer, LipschitzLayer):
+        _check_final(layer)
+        _check_shape(layer, shapes.input)
+        return layer
+    if type(layer) in _RULES:
+        return _RULES[type(layer)](layer, shapes)
+    raise _unknown(layer)
+
+
+def merge_bounds_of(layer: Any, shapes: Shapes) -> MergeBounds:
+    """The proved bounds of a layer that is called on a list of tensors.
+
+    Raises:
+        UnsupportedLayer: If none are known.
+    """
+    _check_losses(layer)
+    if type(layer) in merging.RULES:
+        return merging.RULES[type(layer)](layer, shapes)
+    raise _unknown(layer)
+
+
+def is_merging(layer: Any) -> bool:
+    """Whether a layer makes one tensor of several."""
+    return type(layer) in merging.RULES
+
+
+def _check_losses(layer: Any) -> None:
+    if getattr(layer, "activity_regularizer", None) is not None:
+        raise UnsupportedLayer(
+            f"The activity regulariser of layer {layer.name!r} adds a loss without a bound",
+            received=layer.activity_regularizer,
+            fix="Remove it",
+        )
+
+
+def _unknown(layer: Any) -> UnsupportedLayer:
+    name = type(layer).__name__
+    return UnsupportedLayer(
+        f"The layer {layer.name!r} ({name}) has no proved bound",
+        received=name,
+        fix=_CURES.get(
+            name, "Use a layer of lipdp.layers, or subclass lipdp.layers.LipschitzLayer"
+        ),
+    )
+
+
+def _check_shape(layer: LipschitzLayer, shape: tuple[int, ...]) -> None:
+    """A layer states the bounds of the shape that it was built for."""
+    built = (layer.get_build_config() or {}).get("input_shape")
+    if built is not None and tuple(built[1:]) != shape:
+        raise UnsupportedLayer(
+            f"The shared layer {layer.name!r} is called on another shape than it was built for",
+            received={"built": tuple(built[1:]), "called": shape},
+            fix="Use a layer of its own for each shape",
+        )
+
+
+def _check_final(layer: LipschitzLayer) -> None:
+    """A subclass of a concrete layer would inherit bounds that its own code may break."""
+    own = LipschitzLayer.__module__.rpartition(".")[0]
+    if type(layer).__module__.startswith(f"{own}."):
+        return
+    for base in type(layer).__mro__[1:]:
+        extendable = base.__module__ == LipschitzLayer.__module__
+        if issubclass(base, LipschitzLayer) and not (extendable or inspect.isabstract(base)):
+            raise UnsupportedLayer(
+                f"The layer {layer.name!r} inherits the bounds of {base.__name__}, which is final",
+                received=type(layer).__name__,
+                fix="Subclass lipdp.layers.LipschitzLayer and state the bounds",
+            )

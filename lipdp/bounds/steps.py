@@ -1,0 +1,157 @@
+"""One call of the graph with its proved numbers, forward and backward."""
+
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from lipdp.bounds.cotangent import Cotangent, part
+from lipdp.bounds.graph import Call, Graph
+from lipdp.bounds.precision import usable, working_unit
+from lipdp.bounds.rules import LayerBounds, MergeBounds, bounds_of, is_merging, merge_bounds_of
+from lipdp.errors import UnsupportedLayer
+from lipdp.rounding import times
+
+
+@dataclass(frozen=True)
+class Step(abc.ABC):
+    """One call and what its rule says.
+
+    Attributes:
+        call: The call.
+        unit: Unit round-off in which it computes.
+        slack: Relative rounding slack of all its bounds.
+        x_out: Bound of the norm of the computed output.
+    """
+
+    call: Call
+    unit: float
+    slack: float
+    x_out: float
+
+    @property
+    def variables(self) -> list[Any]:
+        """The trained variables of the layer."""
+        return list(self.call.layer.trainable_variables)
+
+    @property
+    @abc.abstractmethod
+    def jacobian(self) -> float:
+        """Bound of the Jacobian norm in training, the greatest over the inputs."""
+
+    @abc.abstractmethod
+    def parameter_bounds(self, g: float) -> list[float]:
+        """Bounds of the computed gradients of ``variables`` at a cotangent of norm at most g."""
+
+    @abc.abstractmethod
+    def pull(self, cotangent: Cotangent) -> list[Cotangent]:
+        """The cotangent of each input in training."""
+
+    @abc.abstractmethod
+    def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
+        """The same in exact arithmetic, in inference mode and at the present weights."""
+
+    @abc.abstractmethod
+    def push_error(self, errors: list[float]) -> float:
+        """Bound of the output's error that is due to errors of the inputs, in inference mode."""
+
+
+@dataclass(frozen=True)
+class LayerStep(Step):
+    """A layer of one input, of norm at most ``x``."""
+
+    rule: LayerBounds
+    x: float
+
+    @property
+    def jacobian(self) -> float:
+        """``||J||_2``."""
+        return self.rule.backward_bound(self.x, 1.0)
+
+    def parameter_bounds(self, g: float) -> list[float]:
+        """As the rule says."""
+        bounds = self.rule.parameter_bounds(self.x, g)
+        return [times(b, 1.0 + self.slack) for b in bounds]
+
+    def pull(self, cotangent: Cotangent) -> list[Cotangent]:
+        """A form stays a form through a linear backward pass only."""
+        if self.rule.linear_backward:
+            return [cotangent * usable(times(self.jacobian, 1.0 + self.slack), self.unit)]
+        g = self.rule.backward_bound(self.x, cotangent.bound)
+        return [Cotangent(usable(times(g, 1.0 + self.slack), self.unit))]
+
+    def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
+        """The inference map has a constant."""
+        return [cotangent * self.rule.lipschitz(self.x)]
+
+    def push_error(self, errors: list[float]) -> float:
+        """The inference map has a constant."""
+        return times(self.rule.lipschitz(self.x), errors[0])
+
+
+@dataclass(frozen=True)
+class MergeStep(Step):
+    """A layer of several inputs, of norms at most ``xs``."""
+
+    rule: MergeBounds
+    xs: tuple[float, ...]
+
+    @property
+    def jacobian(self) -> float:
+        """The greatest over the inputs."""
+        return max(self.rule.jacobians(self.xs))
+
+    def parameter_bounds(self, g: float) -> list[float]:
+        """No weights."""
+        return []
+
+    def pull(self, cotangent: Cotangent) -> list[Cotangent]:
+        """To each input its Jacobian, or its share of the whole."""
+        return [c * (1.0 + self.slack) for c in self.pull_inference(cotangent)]
+
+    def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
+        """To each input its Jacobian, or its share of the whole."""
+        factors = [usable(j, self.unit) for j in self.rule.jacobians(self.xs)]
+        if self.rule.joint:
+            whole = times(cotangent.bound, max(factors))
+            return [part(self.call.output, i, whole) for i in range(len(factors))]
+        return [cotangent * factor for factor in factors]
+
+    def push_error(self, errors: list[float]) -> float:
+        """Sums over the inputs, or the norm of all of them."""
+        factors = self.rule.jacobians(self.xs)
+        if self.rule.joint:
+            return times(max(factors), math.hypot(*errors))
+        return math.fsum(times(f, e) for f, e in zip(factors, errors, strict=True))
+
+
+def forward_steps(graph: Graph) -> list[Step]:
+    """The calls of a graph in order, each with the norm bounds of what it reads and makes."""
+    norms = dict.fromkeys(graph.inputs, math.inf)
+    steps: list[Step] = []
+    for call in graph.calls:
+        step = _step(call, tuple(norms[key] for key in call.inputs))
+        norms[call.output] = step.x_out
+        steps.append(step)
+    return steps
+
+
+def _step(call: Call, xs: tuple[float, ...]) -> Step:
+    unit = working_unit(str(getattr(call.layer, "compute_dtype", "unknown")))
+    if is_merging(call.layer):
+        merge = merge_bounds_of(call.layer, call.shapes)
+        slack = merge.rounding(unit)
+        x_out = usable(times(merge.forward_bound(xs), 1.0 + slack), unit)
+        return MergeStep(call, unit, slack, x_out, merge, xs)
+    if len(xs) != 1:
+        raise UnsupportedLayer(
+            f"The layer {call.layer.name!r} merges several tensors and has no rule",
+            received=type(call.layer).__name__,
+            fix="Use Add, Average, Subtract, Concatenate or Multiply of keras.layers",
+        )
+    rule = bounds_of(call.layer, call.shapes)
+    slack = rule.rounding(unit)
+    x_out = usable(times(rule.forward_bound(xs[0]), 1.0 + slack), unit)
+    return LayerStep(call, unit, slack, x_out, rule, xs[0])

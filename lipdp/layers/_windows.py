@@ -1,0 +1,111 @@
+"""Which positions of an axis the sliding windows of convolutions and poolings read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lipdp.errors import InvalidValue
+
+PADDINGS = ("valid", "same", "causal", "circular")
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Sliding windows along one axis.
+
+    Attributes:
+        size: Length n of the axis.
+        window: Taps k of a window.
+        stride: Distance of two windows.
+        dilation: Distance of two taps.
+        padding: "valid", "same" (zeros around, ``ceil(n / stride)`` windows), "causal" (zeros in
+            front) or "circular" (as "same", but the axis is closed to a circle).
+    """
+
+    size: int
+    window: int
+    stride: int = 1
+    dilation: int = 1
+    padding: str = "valid"
+
+    def __post_init__(self) -> None:
+        if self.padding not in PADDINGS:
+            raise InvalidValue(
+                "There is no such padding", received=self.padding, fix=f"Use one of {PADDINGS}"
+            )
+        if self.padding == "valid" and self.size < self.reach:
+            raise InvalidValue(
+                "A window is longer than its axis",
+                received={"axis": self.size, "window": self.reach},
+                fix="Use padding='same' or a smaller window",
+            )
+
+    @property
+    def reach(self) -> int:
+        """Distance from the first to the last tap, both included: ``(k - 1) d + 1``."""
+        return (self.window - 1) * self.dilation + 1
+
+    @property
+    def count(self) -> int:
+        """Number of windows."""
+        room = self.size - self.reach + 1 if self.padding == "valid" else self.size
+        return -(-room // self.stride)
+
+    @property
+    def total_padding(self) -> int:
+        """Positions that are added to the axis, as TensorFlow and Keras do."""
+        if self.padding == "valid":
+            return 0
+        if self.padding == "causal":
+            return self.reach - 1
+        return max((self.count - 1) * self.stride + self.reach - self.size, 0)
+
+    def readings(self, left: int) -> np.ndarray:
+        """Position that each tap reads, shape (count, window); -1 for padding.
+
+        Args:
+            left: Positions added in front of the axis.
+        """
+        starts = np.arange(self.count)[:, None] * self.stride - left
+        read = starts + np.arange(self.window)[None, :] * self.dilation
+        if self.padding == "circular":
+            return read % self.size
+        return np.where((read >= 0) & (read < self.size), read, -1)
+
+    def layouts(self) -> Iterator[np.ndarray]:
+        """The readings for every way in which a backend may split the padding."""
+        total = self.total_padding
+        lefts = range(total + 1) if self.padding == "same" else (total,)
+        lefts = (total // 2,) if self.padding == "circular" else lefts
+        yield from (self.readings(left) for left in lefts)
+
+    @property
+    def coverage(self) -> int:
+        """Greatest number of (window, tap) pairs that read one position, by enumeration."""
+        return max(int(np.bincount(read[read >= 0], minlength=1).max()) for read in self.layouts())
+
+    @property
+    def coverage_formula(self) -> int:
+        """Closed-form bound of ``coverage``: ``min(count, ceil(k / (s / gcd(s, d))))``.
+
+        Two taps of residues equal modulo ``s / gcd(s, d)`` can read one position from different
+        windows. A circular window wider than the axis reads a position several times: there the
+        minimum is dropped, and each wrap counts anew.
+        """
+        spaced = -(-self.window // (self.stride // math.gcd(self.stride, self.dilation)))
+        if self.padding != "circular":
+            return min(self.count, spaced)
+        return self.window if self.reach > self.size or self.size % self.stride else spaced
+
+
+def coverage(windows: Sequence[Windows]) -> int:
+    """kappa: the greatest number of (window, tap) pairs that read one position of a grid.
+
+    Over the axes of a grid the numbers multiply, and so do their maxima. The matrix P(x) of all
+    patches has ``||P(x)||_F^2 = sum_p (pairs that read p) x_p^2 <= kappa ||x||^2``.
+    """
+    return math.prod(axis.coverage for axis in windows)
