@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import numpy as np
+
+from lipdp.projections import spectral_norm_bound
 from lipdp.rounding import times
 
 
@@ -50,6 +53,22 @@ class Cotangent:
         for part, share in other.shares.items():
             shares[part] = shares.get(part, 0.0) + share
         return Cotangent(self.constant + other.constant, MappingProxyType(shares))
+
+
+def joint_bound(cotangents: Sequence[Cotangent]) -> float:
+    """Bound of the norm of several cotangents together.
+
+    With constants c and, for each concatenation j, the matrix M_j of coefficients (cotangents by
+    parts), ``||c + sum_j M_j a_j|| <= ||c|| + sum_j ||M_j||_2``; the norm of the single bounds is
+    another bound, and the smaller one counts.
+    """
+    single = math.hypot(*(c.bound for c in cotangents))
+    together = math.hypot(*(c.constant for c in cotangents))
+    for join in {join for c in cotangents for join, _ in c.shares}:
+        parts = sorted({p for c in cotangents for p in c.shares if p[0] == join})
+        rows = [[c.shares.get(p, 0.0) for p in parts] for c in cotangents]
+        together += spectral_norm_bound(np.asarray(rows))
+    return min(single, together)
 
 
 def part(join: int, index: int, whole: float) -> Cotangent:

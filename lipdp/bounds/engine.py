@@ -19,7 +19,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from lipdp.bounds.cotangent import Cotangent
+from lipdp.bounds.cotangent import Cotangent, joint_bound
 from lipdp.bounds.graph import Graph, graph_of
 from lipdp.bounds.precision import working_unit
 from lipdp.bounds.steps import Step, forward_steps
@@ -78,7 +78,7 @@ def lipschitz_constant(model: keras.Model) -> float:
     cotangents = _start(graph, 1.0)
     for step in reversed(forward_steps(graph)):
         _give(cotangents, step, step.pull_inference(cotangents[step.call.output]))
-    return _HOST * math.hypot(*(cotangents[key].bound for key in graph.inputs))
+    return _HOST * joint_bound([cotangents[key] for key in graph.inputs])
 
 
 def numerical_error(model: keras.Model) -> float:

@@ -19,7 +19,7 @@ class PrivateBatches(keras.utils.PyDataset):
     no other row, in distribution: masks by slot (dropout) are the same with and without it.
 
     Args:
-        x: Inputs, shape (N, ...).
+        x: Inputs, shape (N, ...), or a nest of such arrays.
         y: Targets, shape (N, ...).
         sampler: Draws the rows.
         capacity: Number of slots.
@@ -29,7 +29,7 @@ class PrivateBatches(keras.utils.PyDataset):
 
     def __init__(
         self,
-        x: np.ndarray,
+        x: Any,
         y: np.ndarray,
         sampler: PoissonSampler,
         *,
@@ -49,12 +49,13 @@ class PrivateBatches(keras.utils.PyDataset):
         """Number of batches an epoch."""
         return self._steps
 
-    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def __getitem__(self, index: int) -> tuple[Any, np.ndarray, np.ndarray]:
         rows = self._sampler.draw()[: self._capacity]
         slots = self._rng.choice(self._capacity, size=len(rows), replace=False)
         mask = np.zeros(self._capacity, dtype="float32")
         mask[slots] = 1.0
-        return self._spread(self._x, rows, slots), self._spread(self._y, rows, slots), mask
+        x = keras.tree.map_structure(lambda values: self._spread(values, rows, slots), self._x)
+        return x, self._spread(self._y, rows, slots), mask
 
     def _spread(self, values: Any, rows: np.ndarray, slots: np.ndarray) -> np.ndarray:
         out = np.zeros((self._capacity, *values.shape[1:]), dtype=values.dtype)

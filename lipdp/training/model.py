@@ -11,7 +11,7 @@ from keras import ops
 from lipdp.bounds import GradientBounds, gradient_bounds, lipschitz_constant, numerical_error
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
-from lipdp.training.arrays import as_rows, check_pair, split_validation
+from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
 from lipdp.training.callbacks import LedgerCallback, unknown_callbacks
 from lipdp.training.metrics import certified_metric, metrics_over_rows
 from lipdp.training.optimizer import PrivateOptimizer
@@ -132,7 +132,7 @@ class PrivateTraining(_Base):
         """As in Keras; private if the model was compiled with ``privacy``.
 
         Args:
-            x: Inputs, one array of shape (N, ...).
+            x: Inputs, an array of shape (N, ...); for several inputs a list or dict of arrays.
             y: Targets, shape (N, ...).
             batch_size: Expected batch size b of the Poisson draw (default 32); q = b / N.
             epochs: Epochs of ``ceil(N / b)`` steps; training stops before the budget is passed.
@@ -167,7 +167,8 @@ class PrivateTraining(_Base):
         check_fit(kwargs)
         user_callbacks = list(callbacks or ())
         self._private.remember_callbacks(unknown_callbacks(user_callbacks))
-        rows, targets = as_rows("x", x), as_rows("y", y)
+        num_inputs = len(self.inputs) if self.built else 1
+        rows, targets = as_inputs(x, num_inputs), as_rows("y", y)
         check_pair(rows, targets)
         if validation_split and validation_data is None:
             rows, targets, validation_data = split_validation(rows, targets, validation_split)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -17,7 +19,7 @@ from lipdp.training.state import PrivateState
 def prepare_batches(
     model: keras.Model,
     state: PrivateState,
-    x: np.ndarray,
+    x: Any,
     y: np.ndarray,
     batch_size: int,
     epochs: int,
@@ -27,7 +29,7 @@ def prepare_batches(
     Args:
         model: A model compiled with a budget.
         state: What the model remembers; takes the plan.
-        x: Inputs, shape (N, ...).
+        x: Inputs, shape (N, ...), or a nest of such arrays.
         y: Targets, shape (N, ...).
         batch_size: Expected batch size.
         epochs: Epochs asked for.
@@ -46,7 +48,7 @@ def prepare_batches(
         model.loss,
         state.budget,
         state.ledger,
-        num_examples=len(x),
+        num_examples=len(y),
         batch_size=batch_size,
         epochs=epochs,
     )
