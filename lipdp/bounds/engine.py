@@ -57,12 +57,13 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     num_outputs = _num_outputs(graph, loss)
     logit_bound = steps[-1].x_out
     slope = loss.lipschitz(logit_bound, num_outputs)
-    unit = working_unit(str(getattr(graph.calls[-1].layer, "compute_dtype", "unknown")))
+    unit = working_unit(graph.calls[-1].layer)
     g = slope * (1.0 + loss.rounding(logit_bound, num_outputs, unit))
     totals, rows = _backward(graph, steps, g)
     _check_finite(model, totals, rows)
     parameters = [totals.get(id(v), 0.0) * _HOST for v in model.trainable_variables]
-    return GradientBounds(parameters, logit_bound, slope, tuple(rows))
+    coarsest = max(step.unit for step in steps)
+    return GradientBounds(parameters, logit_bound, slope, coarsest, tuple(rows))
 
 
 def lipschitz_constant(model: keras.Model) -> float:

@@ -98,6 +98,7 @@ def _inline(
     for node in _nodes(function):
         read = tuple(known[id(t)] for t in node.input_tensors)
         _check_single_output(node)
+        _check_arguments(node)
         if isinstance(node.operation, keras.Model):
             made = _inline(_function(node.operation), read, keys, calls)
         else:
@@ -128,6 +129,19 @@ def _check_single_output(node: Any) -> None:
             f"The layer {node.operation.name!r} returns several tensors",
             received=len(node.outputs),
             fix="Use layers with one output",
+        )
+
+
+def _check_arguments(node: Any) -> None:
+    """``layer(x, training=True)`` may make inference another function than the bounds mean."""
+    harmless = {"training": (None, False)}
+    kwargs = node.arguments.kwargs
+    extra = {k: v for k, v in kwargs.items() if v not in harmless.get(k, (None,))}
+    if extra or len(node.arguments.args) != 1:
+        raise UnsupportedLayer(
+            f"The layer {node.operation.name!r} is called with more than its input",
+            received=extra or len(node.arguments.args),
+            fix="Call it on its input tensor, or list of tensors, alone",
         )
 
 

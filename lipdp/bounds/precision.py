@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from keras import backend, ops
@@ -14,35 +16,67 @@ from lipdp.rounding import unit_roundoff
 #: Squares of these, summed over 2^7 or more entries, stay finite in float64 and in float32.
 _LARGEST, _LARGEST_SINGLE = 2.0**500, 2.0**60
 
+_SIZE = 64  # of the probing matrices, large enough for the kernels that libraries tune
 
-@lru_cache(maxsize=4)
-def working_unit(dtype: str) -> float:
-    """Unit round-off of matrix products that a layer of this dtype runs.
+
+def working_unit(layer: Any) -> float:
+    """Unit round-off of the products that a layer runs, as probed on this backend and device.
 
     PyTorch through Keras multiplies float64 matrices in float32, where the float32 unit counts. JAX
-    without its 64-bit mode makes float32 tensors of float64 layers, which is refused: nothing that
-    was asked for in float64 would hold.
+    without its 64-bit mode makes float32 tensors of float64 layers, and accelerators may multiply
+    float32 in TF32 or bfloat16; both are refused: nothing that was asked for would hold.
 
     Args:
-        dtype: The compute dtype of a layer.
+        layer: A layer or operation of a Keras graph.
 
     Raises:
-        UnsafeSetting: If the dtype has no proved bound, or the backend has no such dtype.
+        UnsafeSetting: If the dtype has no proved bound, or the backend does not compute in it.
     """
+    dtype = str(getattr(layer, "compute_dtype", "unknown"))
+    # Convolutions run in libraries, and with settings, of their own.
+    convolves = any(len(v.shape) > 2 for v in getattr(layer, "weights", ()))
+    return _probed_unit(dtype, _convolution if convolves else _product)
+
+
+@lru_cache(maxsize=8)
+def _probed_unit(dtype: str, operation: Callable[[Any], Any]) -> float:
     unit = unit_roundoff(dtype)
-    if dtype == "float32":
+    if dtype == "float64" and _keeps(2.0**-40, dtype, operation):
         return unit
-    fine = 1.0 + 2.0**-40
-    tensor = ops.convert_to_tensor(np.full((2, 2), fine), dtype=dtype)
+    if _keeps(2.0**-20, dtype, operation):
+        return unit_roundoff("float32")
+    raise UnsafeSetting(
+        f"The backend {backend.backend()!r} multiplies {dtype} in a coarser format",
+        received="TF32, bfloat16 or the like",
+        fix="Switch it off, such as by tf.config.experimental.enable_tensor_float_32_execution"
+        "(False), jax.config.update('jax_default_matmul_precision', 'highest') or "
+        "ONEDNN_DEFAULT_FPMATH_MODE=STRICT",
+    )
+
+
+def _keeps(detail: float, dtype: str, operation: Callable[[Any], Any]) -> bool:
+    """Whether a product with a matrix of ones and zeros leaves ``1 + detail`` as it is."""
+    value = np.full((_SIZE, _SIZE), 1.0 + detail)
+    tensor = ops.convert_to_tensor(value, dtype=dtype)
     if backend.standardize_dtype(tensor.dtype) != dtype:
         raise UnsafeSetting(
             f"The backend {backend.backend()!r} has no {dtype} at present",
             received=backend.standardize_dtype(tensor.dtype),
             fix="Turn 64-bit mode on (JAX_ENABLE_X64=1), or use float32",
         )
-    product = ops.convert_to_numpy(ops.matmul(tensor, ops.eye(2, dtype=dtype)))
-    exact = bool((product == fine).all())
-    return unit if exact else unit_roundoff("float32")
+    return bool(np.all(ops.convert_to_numpy(operation(tensor)) == 1.0 + detail))
+
+
+def _product(tensor: Any) -> Any:
+    return ops.matmul(tensor, ops.eye(_SIZE, dtype=backend.standardize_dtype(tensor.dtype)))
+
+
+def _convolution(tensor: Any) -> Any:
+    """A 3x3 kernel that copies each channel of an image."""
+    kernel = np.zeros((3, 3, _SIZE, _SIZE))
+    kernel[1, 1] = np.eye(_SIZE)
+    image = ops.broadcast_to(tensor[None, None], (4, 16, _SIZE, _SIZE))
+    return ops.conv(image, ops.convert_to_tensor(kernel, dtype=tensor.dtype), padding="same")
 
 
 def usable(bound: float, unit: float) -> float:

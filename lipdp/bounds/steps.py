@@ -139,7 +139,7 @@ def forward_steps(graph: Graph) -> list[Step]:
 
 
 def _step(call: Call, xs: tuple[float, ...]) -> Step:
-    unit = working_unit(str(getattr(call.layer, "compute_dtype", "unknown")))
+    unit = working_unit(call.layer)
     if is_merging(call.layer):
         merge = merge_bounds_of(call.layer, call.shapes)
         slack = merge.rounding(unit)

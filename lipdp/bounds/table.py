@@ -35,12 +35,14 @@ class GradientBounds:
         parameters: Bound of ``||dl/dv||`` for each v of ``model.trainable_variables``, in order.
         logit_bound: Bound of the norm of one sample's logits.
         loss_lipschitz: Bound of ``||dl/dz||``.
+        unit: Coarsest unit round-off among the layers.
         rows: How they came about, layer by layer.
     """
 
     parameters: list[float]
     logit_bound: float
     loss_lipschitz: float
+    unit: float
     rows: tuple[BoundRow, ...]
 
     @property

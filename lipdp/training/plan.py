@@ -10,7 +10,6 @@ import keras
 import numpy as np
 
 from lipdp.bounds import GradientBounds, gradient_bounds, in_constraint_set
-from lipdp.bounds.precision import working_unit
 from lipdp.errors import BudgetExhausted, InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import (
     Capacity,
@@ -64,7 +63,7 @@ class TrainingPlan:
     @property
     def covers_summation(self) -> bool:
         """Whether the rounding of the sum over the batch is inside the sensitivities."""
-        return _exact_sums(self.dtype)
+        return _exact_sums(self.bounds)
 
 
 def make_plan(
@@ -107,7 +106,7 @@ def make_plan(
     slots = capacity(num_examples, q, steps, delta)
     p = slots.overflow_probability_per_step
     z = _noise_multiplier(budget, ledger, q, steps, _left(delta, steps * p))
-    sensitivities = _sensitivities(bounds, slots.rows, dtype)
+    sensitivities = _sensitivities(bounds, slots.rows)
     return TrainingPlan(
         num_examples=num_examples,
         expected_batch_size=batch_size,
@@ -183,20 +182,20 @@ def _noise_multiplier(
     )
 
 
-def _sensitivities(bounds: GradientBounds, rows: int, dtype: str) -> tuple[float, ...]:
+def _sensitivities(bounds: GradientBounds, rows: int) -> tuple[float, ...]:
     """Bounds of the change of the computed sum.
 
     In float64 the rounding of the sum is covered: each of the two neighbouring sums of at most
     ``rows`` vectors of norm D is exact up to ``gamma_rows * rows * D`` (Higham, section 4.2).
     In float32 that term is not included and the statement says so.
     """
-    slack = 2.0 * rows * gamma(rows, unit_roundoff(dtype)) if _exact_sums(dtype) else 0.0
+    slack = 2.0 * rows * gamma(rows, bounds.unit) if _exact_sums(bounds) else 0.0
     return tuple(d * (1.0 + slack) for d in bounds.parameters)
 
 
-def _exact_sums(dtype: str) -> bool:
-    """Whether sums over the batch run in float64."""
-    return working_unit(dtype) == unit_roundoff("float64")
+def _exact_sums(bounds: GradientBounds) -> bool:
+    """Whether sums over the batch run in float64, in every layer."""
+    return bounds.unit == unit_roundoff("float64")
 
 
 def _stddevs(

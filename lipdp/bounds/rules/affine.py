@@ -69,10 +69,12 @@ class AffineBounds:
 
 
 def weight_bound(variable: Any, constraint: Any, bound_of: Callable[[Any], float]) -> float:
-    """Norm bound of a weight: of the present value if frozen, of its constraint set if trained."""
+    """Spectral norm bound of a weight: the present one if frozen, of its whole set if trained."""
     if not variable.trainable:
         return bound_of(keras.ops.convert_to_numpy(variable))
-    return constraint.norm_bound if isinstance(constraint, Projection) else math.inf
+    if not isinstance(constraint, Projection):
+        return math.inf
+    return constraint.spectral_bound(variable.shape)
 
 
 def trained_flags(*variables: Any) -> tuple[bool, ...]:
