@@ -7,8 +7,9 @@ from typing import Any
 
 import keras
 
+from lipdp.conversion._functional import call_again
 from lipdp.conversion.rules import dense_like, plain
-from lipdp.errors import InvalidState, UnsupportedLayer
+from lipdp.errors import UnsupportedLayer
 from lipdp.layers import BoundedBias, FrobeniusDense, SpectralDense
 
 
@@ -30,7 +31,7 @@ def export(model: keras.Model) -> keras.Model:
         InvalidState: If the model is not built.
         UnsupportedLayer: If a layer has no rule, or the model is subclassed.
     """
-    exported = _copy(_functional(model))
+    exported = call_again(model, _Calls())
     _check_plain(exported)
     return exported
 
@@ -62,33 +63,8 @@ class _Calls:
         key = (id(layer),)
         if key not in self._made:
             nested = isinstance(layer, keras.Model)
-            self._made[key] = _copy(_functional(layer)) if nested else plain(layer)
+            self._made[key] = call_again(layer, _Calls()) if nested else plain(layer)
         return self._made[key]
-
-
-def _copy(model: keras.Model) -> keras.Model:
-    return keras.models.clone_model(model, clone_function=_same, call_function=_Calls())
-
-
-def _same(layer: Any) -> Any:
-    return layer
-
-
-def _functional(model: keras.Model) -> keras.Model:
-    """The model's graph as an uncompiled plain Functional model."""
-    if not model.built:
-        raise InvalidState(
-            f"The model {model.name!r} has no input shape yet",
-            fix="Call it on data, or start it with lipdp.layers.BoundedInput(shape, radius)",
-        )
-    try:
-        return keras.Model(model.inputs, model.outputs, name=model.name)
-    except (AttributeError, ValueError) as error:
-        raise UnsupportedLayer(
-            f"The model {model.name!r} has no graph that could be exported",
-            received=type(model).__name__,
-            fix="Use lipdp.Sequential(layers) or lipdp.Model(inputs, outputs)",
-        ) from error
 
 
 def _check_plain(model: keras.Model) -> None:
