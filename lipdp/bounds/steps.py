@@ -132,13 +132,19 @@ def forward_steps(graph: Graph) -> list[Step]:
     norms = dict.fromkeys(graph.inputs, math.inf)
     steps: list[Step] = []
     for call in graph.calls:
-        step = _step(call, tuple(norms[key] for key in call.inputs))
+        step = step_of(call, tuple(norms[key] for key in call.inputs))
         norms[call.output] = step.x_out
         steps.append(step)
     return steps
 
 
-def _step(call: Call, xs: tuple[float, ...]) -> Step:
+def step_of(call: Call, xs: tuple[float, ...]) -> Step:
+    """One call with inputs of norms at most ``xs``.
+
+    Raises:
+        UnsupportedLayer: If the layer has no proved bound.
+        UnsafeSetting: If it computes in half or mixed precision.
+    """
     unit = working_unit(call.layer)
     if is_merging(call.layer):
         merge = merge_bounds_of(call.layer, call.shapes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
@@ -13,11 +14,12 @@ from lipdp.projections.base import Projection
 
 
 class RadiusBall(Projection):
-    """Keeps a weight whose proved norm is at most the radius, divides any other by that norm.
+    """Keeps a weight whose proved norm is at most the radius, shrinks any other.
 
-    With ``V = w / peak`` and a proved ``b >= ||V||``, a weight with ``peak <= limit`` is kept and
-    any other becomes ``limit V``, where ``limit = radius (1 - margin) / b``. The margin covers the
-    roundings of ``limit`` and ``limit V``. A weight with a non-finite entry becomes all NaN.
+    With ``V = w / peak`` and a proved ``b >= ||V||``, a weight with ``peak b <= limit`` is kept and
+    any other becomes ``limit U``, where U is ``V / b`` or another tensor made of V with norm at
+    most 1, and ``limit = radius (1 - margin)``. The margin covers the roundings of limit, U and
+    their product. A weight with a non-finite entry becomes all NaN.
 
     Args:
         radius: Radius of the ball, from 1e-30 to 1e30.
@@ -29,6 +31,10 @@ class RadiusBall(Projection):
     @property
     def norm_bound(self) -> float:
         """The radius."""
+        return self.radius
+
+    def spectral_bound(self, shape: Sequence[int]) -> float:
+        """The radius: the norm of this ball is at least the spectral one."""
         return self.radius
 
     @abc.abstractmethod
@@ -43,6 +49,14 @@ class RadiusBall(Projection):
     def _certificate(self, w: Any) -> float:
         """Relative overshoot of ``bound_of``."""
 
+    def _peak_axes(self, w: Any) -> tuple[int, ...] | None:
+        """Axes that share one norm, all if None; the others have a ball each."""
+        return None
+
+    def _shrunk(self, v: Any, norm: Any) -> Any:
+        """U, exact up to four roundings an entry."""
+        return v / norm
+
     def __call__(self, w: Any) -> Any:
         """The weight inside the ball, same shape and dtype.
 
@@ -50,11 +64,12 @@ class RadiusBall(Projection):
             w: Weight of any shape, float32 or float64.
         """
         w = ops.convert_to_tensor(w)
-        v, peak = _gram.normalized(_gram.widen(w))
+        v, peak = _gram.normalized(_gram.widen(w), self._peak_axes(w))
         rounding = self._growth(w) * (2 * _gram.unit_of(w) + 8 * _gram.unit_of(v))
-        limit = self.radius * (1.0 - rounding - self._certificate(w)) / self._norm(v)
-        projected = ops.where(peak <= limit, w, ops.cast(v * limit, w.dtype))
-        return _gram.nan_unless_finite(w, projected)
+        limit = self.radius * (1.0 - rounding - self._certificate(w))
+        norm = self._norm(v)
+        shrunk = ops.cast(self._shrunk(v, norm) * limit, w.dtype)
+        return _gram.nan_unless_finite(w, ops.where(peak <= limit / norm, w, shrunk))
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

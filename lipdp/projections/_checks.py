@@ -26,6 +26,17 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def integer(name: str, value: Any) -> int:
+    """The value as an integer.
+
+    Raises:
+        InvalidValue: If it is none.
+    """
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise InvalidValue(f"{name} must be an integer", received=value)
+    return int(value)
+
+
 def count(name: str, value: Any) -> int:
     """The value as an integer of at least 1.
 

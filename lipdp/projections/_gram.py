@@ -27,6 +27,11 @@ def unit_of(w: Any) -> float:
     return unit_roundoff(backend.standardize_dtype(w.dtype))
 
 
+def least_normal(w: Any) -> float:
+    """Smallest number of a tensor's dtype that is not subnormal; backends may flush those to 0."""
+    return 2.0**-1022 if unit_of(w) < 2.0**-40 else 2.0**-126
+
+
 def product(a: Any, b: Any) -> Any:
     """Matrix product in the operands' own precision.
 
@@ -55,13 +60,31 @@ def sides(w: Any) -> tuple[int, int]:
     return min(rows, columns), max(rows, columns)
 
 
-def normalized(w: Any) -> tuple[Any, Any]:
+def is_tall(w: Any) -> bool:
+    """Whether the matrix of a weight has at least as many rows as columns."""
+    return int(w.shape[-1]) == sides(w)[0]
+
+
+def tall(w: Any) -> Any:
+    """The matrix of a weight, transposed if it has more columns than rows."""
+    v = ops.reshape(w, (-1, w.shape[-1]))
+    return v if is_tall(w) else ops.transpose(v)
+
+
+def like(v: Any, w: Any) -> Any:
+    """A matrix made of ``tall(w)`` in the shape of w."""
+    return ops.reshape(v if is_tall(w) else ops.transpose(v), w.shape)
+
+
+def normalized(w: Any, axes: tuple[int, ...] | None = None) -> tuple[Any, Any]:
     """``(w / peak, peak)`` with peak the greatest absolute entry (``w`` itself if that is 0).
+
+    The peak is one of each slice that spans these axes, which it keeps; of all entries if None.
 
     In XLA's float32 a peak above 8e37 gives zeros (its reciprocal underflows): a point of every
     ball.
     """
-    peak = ops.max(ops.abs(w))
+    peak = ops.max(ops.abs(w), axis=axes, keepdims=axes is not None)
     return w / ops.where(peak > 0, peak, ops.ones_like(peak)), peak
 
 

@@ -25,18 +25,36 @@ def frobenius_norm_bound(w: Any) -> float:
     Returns:
         The bound, 0 for an all-zero or empty array, ``inf`` for one with a non-finite entry.
     """
-    v, exponent = _normalized(w)
+    v, exponent = normalized(w)
     if exponent is None:
-        return _degenerate(v)
-    return _rounded_up(_square_sum_bound(v), exponent)
+        return degenerate(v)
+    return scaled_up(math.sqrt(_square_sum_bound(v.reshape(1, -1))), exponent)
 
 
 def spectral_norm_bound(w: Any) -> float:
     """Upper bound of the greatest singular value, tight to about ``n gamma(m)``.
 
-    The array is read as a matrix V of shape (product of all axes but the last, last axis), with
-    sides m >= n. A trial value c, slightly above the computed singular value, is proved by a
-    Cholesky factorisation of the computed ``A = c^2 I - V^T V``:
+    The array is read as a matrix of shape (product of all axes but the last, last axis). Power
+    iteration would give a lower bound; here a trial value is proved, see ``spectral_square``.
+
+    Args:
+        w: Array of any shape.
+
+    Returns:
+        The bound, 0 for an all-zero or empty array, ``inf`` for one with a non-finite entry.
+    """
+    v, exponent = normalized(w)
+    if exponent is None:
+        return degenerate(v)
+    v = v.reshape(-1, v.shape[-1]) if v.ndim else v.reshape(1, 1)
+    return scaled_up(math.sqrt(spectral_square(v)), exponent)
+
+
+def spectral_square(v: np.ndarray) -> float:
+    """Upper bound of ``||V||_2^2``, the greatest over all matrices V of a stack.
+
+    With sides m >= n, a trial value c^2, slightly above the computed greatest eigenvalue of all
+    Gram matrices, is proved by a Cholesky factorisation of each computed ``A = c^2 I - V^T V``:
 
     * ``|fl(V^T V) - V^T V| <= gamma(m) |V|^T |V|``, of 2-norm at most ``gamma(m) ||V||_F^2``;
     * the subtraction is exact up to ``2 u c^2``;
@@ -48,30 +66,24 @@ def spectral_norm_bound(w: Any) -> float:
     Numerical Algorithms (2nd ed.), section 3.5 and Theorem 10.3.
 
     Args:
-        w: Array of any shape.
-
-    Returns:
-        The bound, 0 for an all-zero or empty array, ``inf`` for one with a non-finite entry.
+        v: Finite array of shape (..., m, n) or (..., n, m), not empty, entries far from overflow.
     """
-    v, exponent = _normalized(w)
-    if exponent is None:
-        return _degenerate(v)
-    v = v.reshape(-1, v.shape[-1]) if v.ndim else v.reshape(1, 1)
-    v = v if v.shape[0] >= v.shape[1] else v.T
-    square = _square_sum_bound(v)
-    return _rounded_up(min(square, _proved_square(v, square)), exponent)
+    v = v if v.shape[-2] >= v.shape[-1] else np.swapaxes(v, -1, -2)
+    square = _square_sum_bound(v.reshape(-1, v.shape[-2] * v.shape[-1]))
+    return min(square, _proved_square(v, square))
 
 
 def _proved_square(v: np.ndarray, square: float) -> float:
-    inner, side = v.shape
-    gram = v.T @ v
+    inner, side = v.shape[-2:]
+    gram = np.swapaxes(v, -1, -2) @ v
     estimate = float(np.max(np.linalg.eigvalsh(gram)))
     for power in range(8):
         trial = estimate * (1.0 + 4.0**power * (inner + side) * _UNIT)
         rest = trial * np.eye(side) - gram
         if _has_cholesky(rest):
             error = gamma(side + 1, _UNIT)
-            error *= float(np.trace(rest)) * (1.0 + gamma(side, _UNIT)) / (1.0 - error)
+            trace = float(np.max(np.trace(rest, axis1=-2, axis2=-1)))
+            error *= trace * (1.0 + gamma(side, _UNIT)) / (1.0 - error)
             return trial * (1.0 + 2.0 * _UNIT) + gamma(inner, _UNIT) * square + error + _UNDERFLOW
     return math.inf
 
@@ -84,7 +96,7 @@ def _has_cholesky(a: np.ndarray) -> bool:
     return bool(np.all(np.isfinite(factor)))
 
 
-def _normalized(w: Any) -> tuple[np.ndarray, int | None]:
+def normalized(w: Any) -> tuple[np.ndarray, int | None]:
     """The array over 2^e, of greatest entry in [1/2, 1), and e; None if it is 0 or not finite."""
     v = np.asarray(w, dtype=np.float64)
     peak = float(np.max(np.abs(v))) if v.size else 0.0
@@ -94,15 +106,18 @@ def _normalized(w: Any) -> tuple[np.ndarray, int | None]:
     return np.ldexp(v, -exponent), exponent
 
 
-def _degenerate(v: np.ndarray) -> float:
+def degenerate(v: np.ndarray) -> float:
+    """Norm of an array that is all zero, or not finite."""
     return 0.0 if bool(np.all(v == 0.0)) else math.inf
 
 
-def _square_sum_bound(v: np.ndarray) -> float:
-    return float(np.sum(np.square(v))) * (1.0 + 2.0 * gamma(v.size + 1, _UNIT)) + _UNDERFLOW
-
-
-def _rounded_up(square: float, exponent: int) -> float:
-    root = math.sqrt(square) * (1.0 + 8.0 * _UNIT)
+def scaled_up(value: float, exponent: int = 0) -> float:
+    """``value 2^exponent``, above it even if the value is short of its exact one by 6 u."""
     with np.errstate(over="ignore", under="ignore"):
-        return float(np.nextafter(np.ldexp(root, exponent), np.inf))
+        return float(np.nextafter(np.ldexp(value * (1.0 + 8.0 * _UNIT), exponent), np.inf))
+
+
+def _square_sum_bound(rows: np.ndarray) -> float:
+    """Greatest sum of the squares of a row."""
+    most = float(np.max(np.sum(np.square(rows), axis=-1)))
+    return most * (1.0 + 2.0 * gamma(rows.shape[-1] + 1, _UNIT)) + _UNDERFLOW

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, final
 
 import keras
@@ -58,6 +59,10 @@ class BjorckProjection(Projection):
         """One."""
         return 1.0
 
+    def spectral_bound(self, shape: Sequence[int]) -> float:
+        """One."""
+        return 1.0
+
     def bound_of(self, w: np.ndarray) -> float:
         """Spectral norm, rounded up."""
         return spectral_norm_bound(w)
@@ -73,12 +78,9 @@ class BjorckProjection(Projection):
         """
         w = ops.convert_to_tensor(w)
         smaller, larger = _gram.sides(w)
-        v = ops.reshape(_gram.widen(w), (-1, w.shape[-1]))
-        tall = v.shape[0] == larger
-        v = self._steps(v if tall else ops.transpose(v))
+        v = self._steps(_gram.tall(_gram.widen(w)))
         v = v * (1.0 - self._slack(smaller, larger, _gram.unit_of(v), _gram.unit_of(w)))
-        v = ops.reshape(v if tall else ops.transpose(v), w.shape)
-        return _gram.nan_unless_finite(w, ops.cast(v, w.dtype))
+        return _gram.nan_unless_finite(w, ops.cast(_gram.like(v, w), w.dtype))
 
     def _steps(self, w: Any) -> Any:
         v, peak = _gram.normalized(w)

@@ -47,6 +47,36 @@ def test_rank_deficient_kernels_stay_inside_over_many_steps():
         assert spectral_norm_bound(w) <= 1.0
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("iterations", [1, 3, 25])
+@pytest.mark.parametrize("rank", [1, 5])
+def test_cold_starts_of_low_rank_neither_drift_nor_leave(dtype, iterations, rank):
+    # Steps on a Gram matrix that is not recomputed leave the ball after 20 and blow up after 25.
+    rng = np.random.default_rng(rank)
+    w = (rng.normal(size=(24, rank)) @ rng.normal(size=(rank, 16)) * 1e3).astype(dtype)
+    for _ in range(3):
+        w = np.asarray(BjorckProjection(iterations)(w))
+        assert spectral_norm_bound(w) <= 1.0
+    if iterations == 25:
+        assert np.linalg.svd(w, compute_uv=False)[rank - 1] > 0.999
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("noise", [1e-3, 0.3, 30.0])
+def test_noise_of_every_size_stays_inside_over_many_steps(dtype, noise):
+    rng, p = np.random.default_rng(0), BjorckProjection()
+    w = np.zeros((12, 30), dtype)
+    for _ in range(25):
+        w = np.asarray(p((w + rng.normal(size=w.shape) * noise).astype(dtype)))
+        assert spectral_norm_bound(w) <= 1.0
+
+
+def test_a_start_just_below_the_switch_to_division_maps_inside():
+    q = orthogonal((9, 9)).astype("float64")
+    for size in (1.0, 1.4999, 1.5, 1.5001, 1.9, 2.0, 2.5):
+        assert spectral_norm_bound(BjorckProjection(1)(q * size)) <= 1.0
+
+
 @pytest.mark.parametrize("iterations", [0, -1, 1.5, "2", True])
 def test_bad_iterations_are_refused(iterations):
     with pytest.raises(InvalidValue):

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lipdp.errors import InvalidValue, UnsafeSetting
-from lipdp.projections import BjorckProjection, FrobeniusProjection, L2Ball, SpectralProjection
+from lipdp.projections import (
+    AOLProjection,
+    BjorckProjection,
+    ChannelBall,
+    FrobeniusProjection,
+    L2Ball,
+    Projection,
+    SpectralProjection,
+    UnitColumns,
+    spectral_norm_bound,
+)
 
 ALL = [
     BjorckProjection(),
@@ -19,6 +29,12 @@ ALL = [
     FrobeniusProjection(),
     FrobeniusProjection(radius=1e20),
     L2Ball(radius=0.1),
+    AOLProjection(),
+    AOLProjection(radius=30.0),
+    UnitColumns(),
+    UnitColumns(radius=1e-3),
+    ChannelBall(radius=2.0),
+    ChannelBall(axis=0),
 ]
 SCALES = [1e-30, 1e-3, 1.0, 1e30]
 SHAPES = [(1, 1), (1, 9), (9, 1), (6, 6), (20, 4), (4, 20), (3, 3, 2, 4)]
@@ -30,7 +46,7 @@ def label(p):
 
 def norm(p, w):
     w = np.asarray(w, dtype=np.float64)
-    spectral = isinstance(p, BjorckProjection | SpectralProjection)
+    spectral = isinstance(p, BjorckProjection | SpectralProjection | AOLProjection)
     return np.linalg.norm(w.reshape(-1, w.shape[-1]), 2) if spectral else np.linalg.norm(w)
 
 
@@ -99,14 +115,36 @@ def test_half_precision_is_refused(p):
         p(keras.ops.ones((2, 2), dtype="float16"))
 
 
-@pytest.mark.parametrize("kind", [SpectralProjection, FrobeniusProjection, L2Ball])
+@pytest.mark.parametrize("p", ALL, ids=label)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_spectral_bound_holds_for_every_member(p, shape):
+    for w in (np.random.default_rng(0).normal(size=shape), np.ones(shape)):
+        assert spectral_norm_bound(p(w * 1e4)) <= p.spectral_bound(shape)
+
+
+def test_a_set_promises_no_spectral_bound_by_itself():
+    class Entrywise(Projection):
+        norm_bound = 1.0
+
+        def bound_of(self, w):
+            return float(np.max(np.abs(w)))
+
+        def __call__(self, w):
+            return keras.ops.clip(w, -1.0, 1.0)
+
+    assert Entrywise().spectral_bound((3, 4)) == np.inf
+
+
+@pytest.mark.parametrize("kind", [SpectralProjection, FrobeniusProjection, L2Ball, UnitColumns])
 @pytest.mark.parametrize("radius", [0.0, -1.0, np.nan, np.inf, "1", None, True, 1e-40])
 def test_bad_radius_is_refused(kind, radius):
     with pytest.raises(InvalidValue):
         kind(radius)
 
 
-@pytest.mark.parametrize("p", [SpectralProjection(), FrobeniusProjection(), L2Ball(1.0)], ids=label)
+@pytest.mark.parametrize(
+    "p", [SpectralProjection(), FrobeniusProjection(), L2Ball(1.0), AOLProjection()], ids=label
+)
 def test_weights_inside_are_left_alone(p):
     w = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
     w *= 0.97 / norm(p, w)
