@@ -120,8 +120,7 @@ def _checked_loss(loss: Any) -> LipschitzLoss:
 
 def _num_outputs(graph: Graph, loss: LipschitzLoss) -> int:
     shape = graph.calls[-1].shapes.output
-    positions = getattr(loss, "positions", None)
-    wanted = () if positions is None else (positions,)
+    wanted = () if loss.positions is None else (loss.positions,)
     if len(shape) != len(wanted) + 1 or shape[:-1] != wanted:
         raise UnsupportedLayer(
             "The model's output does not have the shape that the loss takes",

@@ -78,9 +78,9 @@ class LayerStep(Step):
     def pull(self, cotangent: Cotangent) -> list[Cotangent]:
         """A form stays a form through a linear backward pass only."""
         if self.rule.linear_backward:
-            return [cotangent * usable(times(self.jacobian, 1.0 + self.slack), self.unit)]
+            return [_usable(cotangent * times(self.jacobian, 1.0 + self.slack), self.unit)]
         g = self.rule.backward_bound(self.x, cotangent.bound)
-        return [Cotangent(usable(times(g, 1.0 + self.slack), self.unit))]
+        return [_usable(Cotangent(times(g, 1.0 + self.slack)), self.unit)]
 
     def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
         """The inference map has a constant."""
@@ -109,7 +109,8 @@ class MergeStep(Step):
 
     def pull(self, cotangent: Cotangent) -> list[Cotangent]:
         """To each input its Jacobian, or its share of the whole."""
-        return [c * (1.0 + self.slack) for c in self.pull_inference(cotangent)]
+        given = [c * (1.0 + self.slack) for c in self.pull_inference(cotangent)]
+        return [_usable(c, self.unit) for c in given]
 
     def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
         """To each input its Jacobian, or its share of the whole."""
@@ -125,6 +126,11 @@ class MergeStep(Step):
         if self.rule.joint:
             return times(max(factors), math.hypot(*errors))
         return math.fsum(times(f, e) for f, e in zip(factors, errors, strict=True))
+
+
+def _usable(cotangent: Cotangent, unit: float) -> Cotangent:
+    """The form, or an infinite one if cotangents of that size may overflow, here or further on."""
+    return cotangent if math.isfinite(usable(cotangent.bound, unit)) else Cotangent(math.inf)
 
 
 def forward_steps(graph: Graph) -> list[Step]:

@@ -5,15 +5,35 @@ from lipdp.layers.base import LipschitzLayer, NonExpansiveLayer
 from lipdp.layers.bounded_bias import BoundedBias
 from lipdp.layers.bounded_input import BoundedInput
 from lipdp.layers.cotangent_clip import CotangentClip
+from lipdp.layers.depth_to_space import DepthToSpace
 from lipdp.layers.frobenius_dense import FrobeniusDense
 from lipdp.layers.full_sort import FullSort
+from lipdp.layers.global_l2_norm_pooling import GlobalL2NormPooling
 from lipdp.layers.group_sort import GroupSort
 from lipdp.layers.householder_activation import HouseholderActivation
+from lipdp.layers.l2_norm_pooling1d import L2NormPooling1D
+from lipdp.layers.l2_norm_pooling2d import L2NormPooling2D
+from lipdp.layers.l2_norm_pooling3d import L2NormPooling3D
 from lipdp.layers.max_min import MaxMin
+from lipdp.layers.scaled_average_pooling1d import ScaledAveragePooling1D
+from lipdp.layers.scaled_average_pooling2d import ScaledAveragePooling2D
+from lipdp.layers.scaled_average_pooling3d import ScaledAveragePooling3D
+from lipdp.layers.scaled_global_average_pooling import ScaledGlobalAveragePooling
+from lipdp.layers.space_to_depth import SpaceToDepth
 from lipdp.layers.spectral_dense import SpectralDense
 from lipdp.layers.sphere_normalization import SphereNormalization
 
 __all__ = [
+    "SpaceToDepth",
+    "ScaledGlobalAveragePooling",
+    "ScaledAveragePooling3D",
+    "ScaledAveragePooling2D",
+    "ScaledAveragePooling1D",
+    "L2NormPooling3D",
+    "L2NormPooling2D",
+    "L2NormPooling1D",
+    "GlobalL2NormPooling",
+    "DepthToSpace",
     "ActivationClip",
     "BoundedBias",
     "BoundedInput",

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from lipdp.bounds.rules import activations, dense, merging, randomness
+from lipdp.bounds.rules import activations, dense, merging, pooling, randomness
 from lipdp.bounds.rules import shapes as moving
 from lipdp.bounds.rules.base import LayerBounds, MergeBounds
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.base import LipschitzLayer
 
-_RULES = ChainMap(*(dict(m.RULES) for m in (activations, dense, moving, randomness)))
+_RULES = ChainMap(*(dict(m.RULES) for m in (activations, dense, moving, pooling, randomness)))
 
 _CURES: Mapping[str, str] = MappingProxyType(
     {

@@ -85,6 +85,12 @@ def _average(layer: Any, shapes: Shapes) -> MergeBounds:
 
 
 def _concatenate(layer: Any, shapes: Shapes) -> MergeBounds:
+    if sum(math.prod(shape) for shape in shapes.inputs) != shapes.size:
+        raise UnsupportedLayer(
+            f"The layer {layer.name!r} concatenates batches and not samples",
+            received=layer.axis,
+            fix="Use axis=-1, or any axis but that of the batch",
+        )
     return Joined(len(shapes.inputs))
 
 
