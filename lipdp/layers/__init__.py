@@ -3,6 +3,7 @@
 from lipdp.layers.activation_clip import ActivationClip
 from lipdp.layers.base import LipschitzLayer, NonExpansiveLayer
 from lipdp.layers.bounded_bias import BoundedBias
+from lipdp.layers.bounded_embedding import BoundedEmbedding
 from lipdp.layers.bounded_input import BoundedInput
 from lipdp.layers.cotangent_clip import CotangentClip
 from lipdp.layers.depth_to_space import DepthToSpace
@@ -20,31 +21,46 @@ from lipdp.layers.scaled_average_pooling2d import ScaledAveragePooling2D
 from lipdp.layers.scaled_average_pooling3d import ScaledAveragePooling3D
 from lipdp.layers.scaled_global_average_pooling import ScaledGlobalAveragePooling
 from lipdp.layers.space_to_depth import SpaceToDepth
+from lipdp.layers.spectral_conv1d import SpectralConv1D
+from lipdp.layers.spectral_conv1d_transpose import SpectralConv1DTranspose
+from lipdp.layers.spectral_conv2d import SpectralConv2D
+from lipdp.layers.spectral_conv2d_transpose import SpectralConv2DTranspose
+from lipdp.layers.spectral_conv3d import SpectralConv3D
+from lipdp.layers.spectral_conv3d_transpose import SpectralConv3DTranspose
 from lipdp.layers.spectral_dense import SpectralDense
+from lipdp.layers.spectral_depthwise_conv2d import SpectralDepthwiseConv2D
 from lipdp.layers.sphere_normalization import SphereNormalization
 
 __all__ = [
-    "SpaceToDepth",
-    "ScaledGlobalAveragePooling",
-    "ScaledAveragePooling3D",
-    "ScaledAveragePooling2D",
-    "ScaledAveragePooling1D",
-    "L2NormPooling3D",
-    "L2NormPooling2D",
-    "L2NormPooling1D",
-    "GlobalL2NormPooling",
-    "DepthToSpace",
     "ActivationClip",
     "BoundedBias",
+    "BoundedEmbedding",
     "BoundedInput",
     "CotangentClip",
+    "DepthToSpace",
     "FrobeniusDense",
     "FullSort",
+    "GlobalL2NormPooling",
     "GroupSort",
     "HouseholderActivation",
+    "L2NormPooling1D",
+    "L2NormPooling2D",
+    "L2NormPooling3D",
     "LipschitzLayer",
     "MaxMin",
     "NonExpansiveLayer",
+    "ScaledAveragePooling1D",
+    "ScaledAveragePooling2D",
+    "ScaledAveragePooling3D",
+    "ScaledGlobalAveragePooling",
+    "SpaceToDepth",
+    "SpectralConv1D",
+    "SpectralConv1DTranspose",
+    "SpectralConv2D",
+    "SpectralConv2DTranspose",
+    "SpectralConv3D",
+    "SpectralConv3DTranspose",
     "SpectralDense",
+    "SpectralDepthwiseConv2D",
     "SphereNormalization",
 ]

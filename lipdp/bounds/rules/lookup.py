@@ -8,14 +8,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from lipdp.bounds.rules import activations, dense, merging, pooling, randomness
+from lipdp.bounds.rules import (
+    activations,
+    convolution,
+    dense,
+    merging,
+    pooling,
+    randomness,
+)
 from lipdp.bounds.rules import shapes as moving
 from lipdp.bounds.rules.base import LayerBounds, MergeBounds
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.base import LipschitzLayer
 
-_RULES = ChainMap(*(dict(m.RULES) for m in (activations, dense, moving, pooling, randomness)))
+_FAMILIES = (activations, convolution, dense, moving, pooling, randomness)
+_RULES = ChainMap(*(dict(family.RULES) for family in _FAMILIES))
 
 _CURES: Mapping[str, str] = MappingProxyType(
     {
@@ -23,7 +31,18 @@ _CURES: Mapping[str, str] = MappingProxyType(
         "sample with lipdp.layers.SphereNormalization",
         "LayerNormalization": "Use lipdp.layers.SphereNormalization",
         "Conv2D": "Flatten and use lipdp.layers.SpectralDense",
-        "Softmax": "Leave it out: the losses of lipdp.losses take logits",
+        "GaussianNoise": "Its noise has no bound: use keras.layers.Dropout",
+        "GaussianDropout": "Its noise has no bound: use keras.layers.Dropout",
+        "AlphaDropout": "Use keras.layers.Dropout",
+        "MixUp": "One record would enter several gradients: use keras.layers.RandomFlip or another "
+        "layer that changes each record on its own",
+        "CutMix": "One record would enter several gradients: use keras.layers.RandomErasing",
+        "Equalization": "It takes one histogram of the whole batch: equalize the data beforehand",
+        "AugMix": "Its equalization takes one histogram of the whole batch: use "
+        "keras.layers.RandomFlip, RandomRotation, RandomContrast, ...",
+        "RandAugment": "Its equalization takes one histogram of the whole batch: use "
+        "keras.layers.RandomFlip, RandomRotation, RandomContrast, ...",
+        "RandomCrop": "It does not crop in inference: use keras.layers.RandomTranslation",
     }
 )
 
