@@ -14,7 +14,7 @@ from lipdp._version import __version__
 if TYPE_CHECKING:
     from lipdp import bounds, certificates, layers, losses, privacy, projections, testing
     from lipdp.certificates import certify
-    from lipdp.conversion import export
+    from lipdp.conversion import convert, export
     from lipdp.privacy import PrivacyBudget
     from lipdp.training import Model, Sequential, load_model
 
@@ -23,6 +23,7 @@ _LAZY = {
     "PrivacyBudget": "lipdp.privacy",
     "Sequential": "lipdp.training",
     "certify": "lipdp.certificates",
+    "convert": "lipdp.conversion",
     "export": "lipdp.conversion",
     "load_model": "lipdp.training",
 }
@@ -57,6 +58,7 @@ __all__ = [
     "bounds",
     "certificates",
     "certify",
+    "convert",
     "export",
     "layers",
     "load_model",

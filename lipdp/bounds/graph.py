@@ -135,14 +135,19 @@ def _check_single_output(node: Any) -> None:
 def _check_arguments(node: Any) -> None:
     """``layer(x, training=True)`` may make inference another function than the bounds mean."""
     harmless = {"training": (None, False)}
-    kwargs = node.arguments.kwargs
-    extra = {k: v for k, v in kwargs.items() if v not in harmless.get(k, (None,))}
+    kwargs = {k: v for k, v in node.arguments.kwargs.items() if not _is_nothing(v)}
+    extra = {k: v for k, v in kwargs.items() if v not in harmless.get(k, ())}
     if extra or len(node.arguments.args) != 1:
         raise UnsupportedLayer(
             f"The layer {node.operation.name!r} is called with more than its input",
             received=extra or len(node.arguments.args),
             fix="Call it on its input tensor, or list of tensors, alone",
         )
+
+
+def _is_nothing(value: Any) -> bool:
+    """None, or one None for each input, as the masks of a nested model of several inputs."""
+    return value is None or (isinstance(value, list | tuple) and all(v is None for v in value))
 
 
 def _shape(tensor: Any) -> tuple[int, ...]:

@@ -52,7 +52,8 @@ class _Recorder(keras.optimizers.Optimizer):
             if gradient is None:
                 self.assign(slot, ops.zeros_like(slot))
             else:
-                self.assign(slot, gradient)
+                # A sparse gradient keeps one of several equal rows when it is assigned.
+                self.assign(slot, ops.convert_to_tensor(gradient))
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Never called: ``apply`` is overridden."""

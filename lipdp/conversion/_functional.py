@@ -34,9 +34,7 @@ def functional(model: keras.Model) -> keras.Model:
 
 def call_again(model: keras.Model, call: Callable[..., Any]) -> keras.Model:
     """The same graph with ``call(layer, *inputs)`` in place of each ``layer(*inputs)``."""
-    return keras.models.clone_model(
-        functional(model), clone_function=_same, call_function=call
-    )
+    return keras.models.clone_model(functional(model), clone_function=_same, call_function=call)
 
 
 def _same(layer: Any) -> Any:

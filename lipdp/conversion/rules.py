@@ -7,22 +7,11 @@ from functools import singledispatch
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
+from lipdp import layers as ls
 from lipdp.errors import UnsupportedLayer
-from lipdp.layers import (
-    ActivationClip,
-    BoundedBias,
-    BoundedInput,
-    CotangentClip,
-    FrobeniusDense,
-    FullSort,
-    GroupSort,
-    HouseholderActivation,
-    MaxMin,
-    SpectralDense,
-    SphereNormalization,
-)
 
 _TRAINING_ONLY = ("_constraint", "_regularizer")
 
@@ -52,36 +41,71 @@ def plain(layer: Any) -> Callable[..., Any]:
     return _clone(layer) if isinstance(layer, keras.layers.Layer) else layer
 
 
-@plain.register(ActivationClip)
-@plain.register(BoundedInput)
-@plain.register(FullSort)
-@plain.register(GroupSort)
-@plain.register(HouseholderActivation)
-@plain.register(MaxMin)
-@plain.register(SphereNormalization)
+@plain.register(ls.AbsoluteValue)
+@plain.register(ls.ActivationClip)
+@plain.register(ls.BoundedInput)
+@plain.register(ls.CenterNorm)
+@plain.register(ls.Centering)
+@plain.register(ls.DepthToSpace)
+@plain.register(ls.FullSort)
+@plain.register(ls.GlobalL2NormPooling)
+@plain.register(ls.GroupSort)
+@plain.register(ls.HouseholderActivation)
+@plain.register(ls.L2NormPooling1D)
+@plain.register(ls.L2NormPooling2D)
+@plain.register(ls.L2NormPooling3D)
+@plain.register(ls.MaxMin)
+@plain.register(ls.ScaledAveragePooling1D)
+@plain.register(ls.ScaledAveragePooling2D)
+@plain.register(ls.ScaledAveragePooling3D)
+@plain.register(ls.ScaledGlobalAveragePooling)
+@plain.register(ls.SpaceToDepth)
+@plain.register(ls.SphereNormalization)
 def _operations(layer: Any) -> Callable[..., Any]:
     # ``call`` instead of ``__call__``: every ``keras.ops`` inside becomes a node of its own.
     return lambda inputs: layer.call(_cast(inputs, layer))
 
 
 @plain.register
-def _identity(layer: CotangentClip) -> Callable[..., Any]:
+def _identity(layer: ls.CotangentClip) -> Callable[..., Any]:
     return _unchanged
 
 
-@plain.register(FrobeniusDense)
-@plain.register(SpectralDense)
+@plain.register(ls.FrobeniusDense)
+@plain.register(ls.SpectralDense)
 def _dense(layer: Any) -> keras.layers.Dense:
     return dense_like(layer, bias=None)
 
 
 @plain.register
-def _bias(layer: BoundedBias) -> Callable[..., Any]:
+def _bias(layer: ls.BoundedBias) -> Callable[..., Any]:
     constant = ops.convert_to_numpy(layer.bias)
     return lambda inputs: ops.add(_cast(inputs, layer), constant)
 
 
-def dense_like(layer: Any, bias: BoundedBias | None) -> keras.layers.Dense:
+@plain.register
+def _scale(layer: ls.BoundedScale) -> Callable[..., Any]:
+    constant = ops.convert_to_numpy(layer.scale)
+    return lambda inputs: ops.multiply(_cast(inputs, layer), constant)
+
+
+@plain.register
+def _embedding(layer: ls.BoundedEmbedding) -> Callable[..., Any]:
+    """One row more, of zeros, for ids out of range."""
+    rows, units = layer.table.shape
+    table = keras.layers.Embedding(rows + 1, units, name=layer.name, dtype=layer.dtype_policy)
+    table.build(None)
+    known_rows = ops.convert_to_numpy(layer.table)
+    table.set_weights([np.concatenate([known_rows, np.zeros((1, units))])])
+
+    def look_up(inputs: Any) -> Any:
+        ids, known = layer.known_ids(inputs)
+        return table(ops.where(known, ids, rows))
+
+    return look_up
+
+
+def dense_like(layer: Any, bias: ls.BoundedBias | None) -> keras.layers.Dense:
     """A built ``Dense`` with the kernel of a bias-free dense layer, and the bias if one is given.
 
     Args:

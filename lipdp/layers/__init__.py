@@ -1,10 +1,14 @@
 """Keras layers that state proved bounds."""
 
+from lipdp.layers.absolute_value import AbsoluteValue
 from lipdp.layers.activation_clip import ActivationClip
 from lipdp.layers.base import LipschitzLayer, NonExpansiveLayer
 from lipdp.layers.bounded_bias import BoundedBias
 from lipdp.layers.bounded_embedding import BoundedEmbedding
 from lipdp.layers.bounded_input import BoundedInput
+from lipdp.layers.bounded_scale import BoundedScale
+from lipdp.layers.center_norm import CenterNorm
+from lipdp.layers.centering import Centering
 from lipdp.layers.cotangent_clip import CotangentClip
 from lipdp.layers.depth_to_space import DepthToSpace
 from lipdp.layers.frobenius_dense import FrobeniusDense
@@ -32,10 +36,14 @@ from lipdp.layers.spectral_depthwise_conv2d import SpectralDepthwiseConv2D
 from lipdp.layers.sphere_normalization import SphereNormalization
 
 __all__ = [
+    "AbsoluteValue",
     "ActivationClip",
     "BoundedBias",
     "BoundedEmbedding",
     "BoundedInput",
+    "BoundedScale",
+    "CenterNorm",
+    "Centering",
     "CotangentClip",
     "DepthToSpace",
     "FrobeniusDense",

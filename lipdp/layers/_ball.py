@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
 
+from lipdp.errors import InvalidValue
+from lipdp.layers._shapes import entries, positions
+
 _HUGE, _SHRINK = 2.0**100, 2.0**-30
 
 
-def project_samples(x: Any, radius: float) -> Any:
-    """``x min(1, radius / ||x||)``, the norm over all axes but the first; non-finite rows to 0.
+def project_samples(x: Any, radius: float, *, per_position: bool = False) -> Any:
+    """``x min(1, radius / ||x||)`` with the norm of each sample; a non-finite one becomes 0.
 
     Everything is scaled by ``1 / p``, ``p = max(radius, max |x|)``, so nothing overflows, and the
     norm is rooted only where it is about 1 or more, so its derivative is finite. p cancels in the
@@ -20,8 +24,10 @@ def project_samples(x: Any, radius: float) -> Any:
     Args:
         x: Samples, shape (n, ...), any finite or non-finite floats.
         radius: Radius of the ball.
+        per_position: Whether each position of a sample, a vector of channels, is projected on its
+            own, and set to 0 on its own.
     """
-    axes = tuple(range(1, len(x.shape)))
+    axes = (len(x.shape) - 1,) if per_position else tuple(range(1, len(x.shape)))
     x = finite_samples(x, axes)
     peak = ops.max(ops.abs(x), axis=axes, keepdims=True)
     # Not ops.maximum, which shortens float64 to float32 on PyTorch.
@@ -31,6 +37,23 @@ def project_samples(x: Any, radius: float) -> Any:
     inside = ops.logical_and(peak <= radius, square <= 1.0)
     norm = ops.sqrt(ops.where(inside, ops.ones_like(square), square))
     return ops.where(inside, x, v * (radius / norm))
+
+
+def balls(input_shape: Sequence[int | None], per_position: bool) -> tuple[int, int]:
+    """Number of vectors that ``project_samples`` projects for one sample, and their size."""
+    count = positions(input_shape) if per_position else 1
+    return count, entries(input_shape) // count
+
+
+def flag(name: str, value: Any) -> bool:
+    """The value, if it is True or False.
+
+    Raises:
+        InvalidValue: If it is neither.
+    """
+    if not isinstance(value, bool):
+        raise InvalidValue(f"{name} must be True or False", received=value)
+    return value
 
 
 def _divide(x: Any, scale: Any) -> Any:

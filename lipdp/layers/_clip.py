@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from keras import ops
 
-from lipdp.layers._ball import project_samples
-from lipdp.layers._shapes import entries
+from lipdp.layers._ball import balls, project_samples
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma
@@ -18,9 +18,13 @@ class BallLayer(LipschitzLayer):
 
     Args:
         radius: Radius of the ball.
+
+    Attributes:
+        per_position: Whether each position has a ball of its own.
     """
 
     linear_backward = True
+    per_position = False
 
     def __init__(self, radius: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -28,15 +32,16 @@ class BallLayer(LipschitzLayer):
 
     def build(self, input_shape: Any) -> None:
         """Learns the size of a sample."""
-        self._entries = entries(input_shape)
+        self._balls, self._entries = balls(input_shape, self.per_position)
 
     def call(self, inputs: Any) -> Any:
         """``x min(1, radius / ||x||)``, one sample at a time."""
-        return project_samples(ops.cast(inputs, self.compute_dtype), self.radius)
+        x = ops.cast(inputs, self.compute_dtype)
+        return project_samples(x, self.radius, per_position=self.per_position)
 
     def forward_bound(self, x: float) -> float:
-        """``min(x, radius)``."""
-        return min(x, self.radius)
+        """``min(x, radius)``, with a radius ``sqrt(S)`` times as large for S balls."""
+        return min(x, math.sqrt(self._balls) * self.radius)
 
     def backward_bound(self, x: float, g: float) -> float:
         """The projection on a convex set is 1-Lipschitz."""
@@ -49,8 +54,8 @@ class BallLayer(LipschitzLayer):
     def rounding(self, unit: float) -> float:
         """Relative error of the computed result and of the computed cotangent.
 
-        With n entries the square sum is off by ``gamma(n + 12)``, its power -3/2 by 1.5 times that,
-        the inner product of the derivative by ``gamma(n)``, all relative to ``||g||``.
+        With n entries a ball, the square sum is off by ``gamma(n + 12)``, its power -3/2 by 1.5
+        times that, the inner product of the derivative by ``gamma(n)``, relative to ``||g||``.
         """
         return gamma(3 * self._entries + 24, unit)
 

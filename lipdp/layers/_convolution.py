@@ -87,7 +87,8 @@ class KernelLayer(LipschitzLayer):
         )
         self._scale = 1.0 / math.sqrt(self._geometry.kappa)
 
-    def _scaled_kernel(self) -> Any:
+    def scaled_kernel(self) -> Any:
+        """The kernel of the convolution that is computed, ``P / sqrt(kappa)``."""
         return ops.convert_to_tensor(self.kernel) * self._scale
 
     def forward_bound(self, x: float) -> float:
@@ -184,17 +185,18 @@ class SpectralConvolution(KernelLayer):
 
     def call(self, inputs: Any) -> Any:
         """``inputs`` of shape (n, ..., C) to (n, ..., filters)."""
-        padded, padding = self._padded(inputs)
+        padded, padding = self.padded(inputs)
         return ops.conv(
             padded,
-            self._scaled_kernel(),
+            self.scaled_kernel(),
             strides=self.strides,
             padding=padding,
             data_format="channels_last",
             dilation_rate=self.dilation_rate,
         )
 
-    def _padded(self, x: Any) -> tuple[Any, str]:
+    def padded(self, x: Any) -> tuple[Any, str]:
+        """The input with what Keras cannot pad, and the padding that is left to Keras."""
         if self.padding not in ("circular", "causal"):
             return x, self.padding
         totals = [axis.total_padding for axis in self._geometry.windows]

@@ -63,8 +63,11 @@ class BoundedDense(LipschitzLayer):
 
     def call(self, inputs: Any) -> Any:
         """``inputs`` of shape (n, ..., in) to (n, ..., units)."""
-        # Not ops.matmul, which shortens float64 to float32 on PyTorch.
-        return ops.convert_to_tensor(inputs) @ ops.convert_to_tensor(self.kernel)
+        # Not ops.matmul, which shortens float64 to float32 on PyTorch; and as one matrix, because
+        # TensorFlow's batched product of rank 4 with a short inner axis writes out of its memory.
+        x = ops.convert_to_tensor(inputs)
+        rows = ops.reshape(x, (-1, x.shape[-1])) @ ops.convert_to_tensor(self.kernel)
+        return ops.reshape(rows, (-1, *x.shape[1:-1], self.units))
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
         """The input shape with ``units`` in place of its last axis."""

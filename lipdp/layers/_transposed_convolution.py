@@ -48,7 +48,7 @@ class SpectralTransposedConvolution(KernelLayer):
         """``inputs`` of shape (n, ..., C) to (n, ..., filters)."""
         return ops.conv_transpose(
             inputs,
-            self._scaled_kernel(),
+            self.scaled_kernel(),
             strides=self.strides,
             padding=self.padding,
             data_format="channels_last",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -83,23 +84,30 @@ class Windows:
         lefts = (total // 2,) if self.padding == "circular" else lefts
         yield from (self.readings(left) for left in lefts)
 
-    @property
+    @cached_property
     def coverage(self) -> int:
         """Greatest number of (window, tap) pairs that read one position, by enumeration."""
-        return max(int(np.bincount(read[read >= 0], minlength=1).max()) for read in self.layouts())
+        most = 0
+        for read in self.layouts():
+            most = max(most, int(np.bincount(read[read >= 0], minlength=1).max()))
+            if most == self.coverage_formula:
+                break
+        return most
 
     @property
     def coverage_formula(self) -> int:
         """Closed-form bound of ``coverage``: ``min(count, ceil(k / (s / gcd(s, d))))``.
 
-        Two taps of residues equal modulo ``s / gcd(s, d)`` can read one position from different
-        windows. A circular window wider than the axis reads a position several times: there the
-        minimum is dropped, and each wrap counts anew.
+        A tap reads a position from one window at most. Taps t and t' read the same one only if ``(t
+        - t') d`` is a multiple of s, that is, ``t - t'`` one of ``s / gcd(s, d)``; at most ``ceil(k
+        / (s / gcd(s, d)))`` taps agree modulo that. On a circle this needs a stride that divides
+        the axis, and a window wider than the axis reads a position several times, so that the
+        number of windows is no bound.
         """
         spaced = -(-self.window // (self.stride // math.gcd(self.stride, self.dilation)))
         if self.padding != "circular":
             return min(self.count, spaced)
-        return self.window if self.reach > self.size or self.size % self.stride else spaced
+        return self.window if self.size % self.stride else spaced
 
 
 def coverage(windows: Sequence[Windows]) -> int:

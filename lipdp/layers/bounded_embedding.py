@@ -74,16 +74,20 @@ class BoundedEmbedding(LipschitzLayer):
 
     def call(self, inputs: Any) -> Any:
         """Ids of shape (n, ...) to vectors of shape (n, ..., units)."""
-        ids = _exact(ops.convert_to_tensor(inputs))
-        known = ops.logical_and(ids >= 0, ids < self.num_embeddings)
-        if "float" in keras.backend.standardize_dtype(ids.dtype):
-            known = ops.logical_and(known, ids == ops.floor(ids))
-        ids = ops.cast(ops.where(known, ids, ops.zeros_like(ids)), "int32")
+        ids, known = self.known_ids(inputs)
         # Behind a reshape TensorFlow makes the lookup's gradient dense, equal ids summed up. The
         # sparse one lists them one by one, and whoever assigns it keeps the last alone.
         table = ops.reshape(ops.convert_to_tensor(self.table), self.table.shape)
         rows = ops.take(table, ids, axis=0)
         return ops.where(ops.expand_dims(known, -1), rows, ops.zeros_like(rows))
+
+    def known_ids(self, inputs: Any) -> tuple[Any, Any]:
+        """Ids as int32, 0 in place of those that are none, and whether each is one."""
+        ids = _exact(ops.convert_to_tensor(inputs))
+        known = ops.logical_and(ids >= 0, ids < self.num_embeddings)
+        if "float" in keras.backend.standardize_dtype(ids.dtype):
+            known = ops.logical_and(known, ids == ops.floor(ids))
+        return ops.cast(ops.where(known, ids, ops.zeros_like(ids)), "int32"), known
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
         """The input shape and ``units``."""

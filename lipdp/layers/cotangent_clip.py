@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, final
 
 import keras
 from keras import ops
 
-from lipdp.layers._ball import project_samples
-from lipdp.layers._shapes import entries
+from lipdp.layers._ball import balls, flag, project_samples
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma
@@ -25,20 +25,24 @@ class CotangentClip(LipschitzLayer):
 
     Args:
         max_norm: Largest Euclidean norm of a sample's cotangent, over its whole tensor.
+        per_position: Whether the cotangent of each of the S positions of a sample, a vector of
+            channels, is clipped on its own.
 
     Guarantees:
-        * The cotangent sent back has norm at most ``min(g, max_norm)``.
-        * A cotangent with a non-finite entry is replaced by zero.
+        * The cotangent sent back has norm at most ``min(g, max_norm)``, or ``min(g, sqrt(S)
+          max_norm)`` if clipped by position.
+        * A cotangent (or that of a position) with a non-finite entry is replaced by zero.
         * No norm runs over the batch axis.
     """
 
-    def __init__(self, max_norm: float, **kwargs: Any) -> None:
+    def __init__(self, max_norm: float, per_position: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_norm = positive("max_norm", max_norm)
+        self.per_position = flag("per_position", per_position)
 
     def build(self, input_shape: Any) -> None:
         """Learns the size of a sample."""
-        self._entries = entries(input_shape)
+        self._balls, self._entries = balls(input_shape, self.per_position)
 
     def call(self, inputs: Any) -> Any:
         """The inputs, unchanged."""
@@ -46,7 +50,8 @@ class CotangentClip(LipschitzLayer):
 
     def _identity(self, x: Any) -> tuple[Any, Callable[..., Any]]:
         def clip(*args: Any, upstream: Any = None) -> Any:
-            return project_samples(args[0] if upstream is None else upstream, self.max_norm)
+            u = args[0] if upstream is None else upstream
+            return project_samples(u, self.max_norm, per_position=self.per_position)
 
         return ops.copy(x), clip
 
@@ -55,8 +60,8 @@ class CotangentClip(LipschitzLayer):
         return x
 
     def backward_bound(self, x: float, g: float) -> float:
-        """``min(g, max_norm)``."""
-        return min(g, self.max_norm)
+        """``min(g, max_norm)``, with a norm ``sqrt(S)`` times as large for S positions."""
+        return min(g, math.sqrt(self._balls) * self.max_norm)
 
     def parameter_bounds(self, x: float, g: float) -> list[float]:
         """No weights."""
@@ -72,4 +77,5 @@ class CotangentClip(LipschitzLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
-        return {**super().get_config(), "max_norm": self.max_norm}
+        own = {"max_norm": self.max_norm, "per_position": self.per_position}
+        return {**super().get_config(), **own}

@@ -71,7 +71,7 @@ class SpectralDepthwiseConv2D(KernelLayer):
         """``inputs`` of shape (n, rows, columns, C) to (n, ..., C depth_multiplier)."""
         return ops.depthwise_conv(
             inputs,
-            self._scaled_kernel(),
+            self.scaled_kernel(),
             strides=self.strides,
             padding=self.padding,
             data_format="channels_last",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, final
 
 import keras
 from keras import ops
 
-from lipdp.layers._ball import project_samples
-from lipdp.layers._shapes import entries
+from lipdp.layers._ball import balls, flag, project_samples
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma, times
@@ -24,34 +24,39 @@ class SphereNormalization(LipschitzLayer):
     Args:
         radius: Norm of the output of every sample of norm at least ``min_norm``.
         min_norm: Below this norm samples are scaled by a constant.
+        per_position: Whether each of the S positions of a sample, a vector of channels, is
+            normalised on its own; the sample then has norm at most ``sqrt(S)`` times the radius.
 
     Guarantees:
         * Output norm at most ``min(radius, radius x / min_norm)``, Jacobian at most
           ``radius / min_norm``, both finite at 0.
-        * A sample with a non-finite entry becomes the zero sample, with zero derivative.
+        * A sample (or position) with a non-finite entry becomes zero, with zero derivative.
         * No norm runs over the batch axis.
     """
 
     linear_backward = True
 
-    def __init__(self, radius: float, min_norm: float, **kwargs: Any) -> None:
+    def __init__(
+        self, radius: float, min_norm: float, per_position: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.radius = positive("radius", radius)
         self.min_norm = positive("min_norm", min_norm)
+        self.per_position = flag("per_position", per_position)
         self._slope = positive("radius / min_norm", self.radius / self.min_norm)
 
     def build(self, input_shape: Any) -> None:
         """Learns the size of a sample."""
-        self._entries = entries(input_shape)
+        self._balls, self._entries = balls(input_shape, self.per_position)
 
     def call(self, inputs: Any) -> Any:
         """The normalised samples, same shape."""
         x = ops.cast(inputs, self.compute_dtype)
-        return self._slope * project_samples(x, self.min_norm)
+        return self._slope * project_samples(x, self.min_norm, per_position=self.per_position)
 
     def forward_bound(self, x: float) -> float:
-        """``min(radius, radius x / min_norm)``."""
-        return min(self.radius, times(self._slope, x))
+        """``min(radius, radius x / min_norm)``, the first ``sqrt(S)`` times for S balls."""
+        return min(math.sqrt(self._balls) * self.radius, times(self._slope, x))
 
     def backward_bound(self, x: float, g: float) -> float:
         """``radius g / min_norm``."""
@@ -67,4 +72,5 @@ class SphereNormalization(LipschitzLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
-        return {**super().get_config(), "radius": self.radius, "min_norm": self.min_norm}
+        own = {"radius": self.radius, "min_norm": self.min_norm, "per_position": self.per_position}
+        return {**super().get_config(), **own}

@@ -8,10 +8,8 @@ from typing import Any
 from keras import ops
 
 from lipdp.errors import InvalidValue
+from lipdp.losses._limits import LARGEST
 from lipdp.losses.base import LipschitzLoss
-
-#: Greatest number that formulas see; it and its reciprocal are normal in float32.
-LARGEST = 1e30
 
 
 class ExplicitLoss(LipschitzLoss):

@@ -8,14 +8,17 @@ import keras
 from keras import ops
 
 from lipdp.errors import InvalidValue
-from lipdp.losses._explicit import LARGEST, as_matrix
+from lipdp.losses._ball import project_rows
+from lipdp.losses._explicit import as_matrix
+from lipdp.losses._limits import LARGEST, SIMPLEX_NEGATIVE, SIMPLEX_SUM_ERROR
 
 
 def class_distribution(labels: Any, logits: Any) -> tuple[Any, Any]:
     """A point of the simplex a sample, and whether there is one.
 
-    Ids, shape (n,) or (n, 1), must be whole numbers in [0, K). Weights, shape (n, K), are clipped
-    at 0 and divided by their sum; a row that is not finite or has no entry above 1e-30 is invalid.
+    Ids, shape (n,) or (n, 1), must be whole numbers in [0, K). Weights, shape (n, K), must lie on
+    the simplex up to rounding: entries at least -1e-6, sum within 1e-3 of 1; they are clipped at 0
+    and divided by their sum, so that the point is exact. Any other row is invalid.
 
     Args:
         labels: Ids or weights.
@@ -40,14 +43,14 @@ def class_signs(labels: Any, logits: Any) -> tuple[Any, Any]:
     outside are clipped, and one that is not finite is invalid.
     """
     if logits.shape[-1] == 1:
-        probability, valid = binary_probability(labels, logits)
+        probability, valid = probabilities(labels, logits)
     else:
         probability, valid = class_distribution(labels, logits)
     return 2.0 * probability - 1.0, valid
 
 
-def binary_probability(labels: Any, logits: Any) -> tuple[Any, Any]:
-    """Labels clipped to [0, 1], shape (n, 1), and validity (n,)."""
+def probabilities(labels: Any, logits: Any) -> tuple[Any, Any]:
+    """Labels of the shape of the logits, clipped to [0, 1], and validity (n,)."""
     labels, valid = finite_targets(labels, logits)
     return ops.clip(labels, 0.0, 1.0), valid
 
@@ -60,6 +63,12 @@ def finite_targets(labels: Any, logits: Any) -> tuple[Any, Any]:
     valid = ops.all(ops.isfinite(labels), axis=-1)
     labels = ops.where(valid[:, None], labels, ops.zeros_like(labels))
     return ops.clip(labels, -LARGEST, LARGEST), valid
+
+
+def ball_targets(labels: Any, logits: Any, radius: float) -> tuple[Any, Any]:
+    """Targets of the shape of the logits in the ball ``||y||_2 <= radius``, and validity (n,)."""
+    targets, valid = finite_targets(labels, logits)
+    return project_rows(targets, radius), valid
 
 
 def _columns(labels: Any, logits: Any) -> Any:
@@ -86,11 +95,11 @@ def _from_ids(ids: Any, classes: int) -> tuple[Any, Any]:
 
 
 def _from_weights(weights: Any) -> tuple[Any, Any]:
-    # Dividing by the largest weight first keeps the sum between 1 and K, without overflow.
     finite = ops.all(ops.isfinite(weights), axis=-1, keepdims=True)
-    weights = ops.clip(ops.where(finite, weights, ops.zeros_like(weights)), 0.0, LARGEST)
-    largest = ops.max(weights, axis=-1, keepdims=True)
-    valid = largest >= 1.0 / LARGEST
-    scaled = ops.where(valid, weights, ops.ones_like(weights))
-    scaled = scaled / ops.where(valid, largest, ops.ones_like(largest))
-    return scaled / ops.sum(scaled, axis=-1, keepdims=True), valid[:, 0]
+    weights = ops.clip(ops.where(finite, weights, ops.zeros_like(weights)), -LARGEST, LARGEST)
+    off = ops.abs(ops.sum(weights, axis=-1, keepdims=True) - 1.0)
+    least = ops.min(weights, axis=-1, keepdims=True)
+    valid = ops.logical_and(off <= SIMPLEX_SUM_ERROR, least >= -SIMPLEX_NEGATIVE)
+    safe = ops.where(valid, weights, ops.ones_like(weights))
+    safe = ops.where(safe > 0, safe, ops.zeros_like(safe))
+    return safe / ops.sum(safe, axis=-1, keepdims=True), valid[:, 0]

@@ -7,12 +7,18 @@ import math
 from typing import Any, Literal
 
 import keras
+import numpy as np
 
 from lipdp.errors import InvalidValue
+from lipdp.losses._label_checks import check_classes, check_probabilities, check_targets
 from lipdp.rounding import gamma
 
-#: What the logits mean. "either": binary with one logit, multiclass with more.
-Task = Literal["binary", "multiclass", "either", "regression"]
+#: What the logits mean. "either": binary with one logit, multiclass with more; "multilabel": a
+#: yes or no for each logit.
+Task = Literal["binary", "multiclass", "either", "multilabel", "regression"]
+
+#: A task once the number of logits is known.
+Reading = Literal["binary", "multiclass", "multilabel", "regression"]
 
 
 class LipschitzLoss(keras.losses.Loss, abc.ABC):
@@ -23,10 +29,20 @@ class LipschitzLoss(keras.losses.Loss, abc.ABC):
     constant holds for every label, an out-of-range one included (its sample contributes 0).
 
     Logits have shape (n, K), or (n,) for one logit. Labels are class ids of shape (n,) or (n, 1),
-    or one weight a class of shape (n, K); with one logit, 0 or 1; in regression, real numbers.
+    or one weight a class of shape (n, K), on the simplex; with one logit, 0 or 1; with several
+    labels at once, 0 or 1 for each, (n, K); in regression, real numbers.
+
+    Attributes:
+        task: What the logits mean.
+        positions: Number T of vectors of logits a sample has, logits being of shape (n, T, K); None
+            if they are one vector.
+        scalable: Whether c times the loss has c times its gradient, for every c >= 0. A clip of the
+            gradient breaks it, and must be outermost.
     """
 
     task: Task = "either"
+    positions: int | None = None
+    scalable: bool = True
 
     def __init__(self, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
         super().__init__(name=name, dtype=dtype, **kwargs)
@@ -36,8 +52,8 @@ class LipschitzLoss(keras.losses.Loss, abc.ABC):
         """Bound of ``||dl/dz||`` over every label and ``||z|| <= logit_bound`` (may be ``inf``).
 
         Args:
-            logit_bound: Euclidean bound of one sample's logits.
-            num_outputs: Number of logits of one sample.
+            logit_bound: Euclidean bound of one sample's logits, of all positions together.
+            num_outputs: Number of logits of one sample (and position).
 
         Raises:
             InvalidValue: If the loss is not defined for these.
@@ -53,7 +69,7 @@ class LipschitzLoss(keras.losses.Loss, abc.ABC):
         """
         return gamma(8 * (num_outputs + 4), unit)
 
-    def task_for(self, num_outputs: int) -> Literal["binary", "multiclass", "regression"]:
+    def task_for(self, num_outputs: int) -> Reading:
         """What this many logits mean under this loss.
 
         Raises:
@@ -63,6 +79,26 @@ class LipschitzLoss(keras.losses.Loss, abc.ABC):
         if self.task == "either":
             return "binary" if num_outputs == 1 else "multiclass"
         return self.task
+
+    def check_labels(self, labels: np.ndarray, num_outputs: int) -> None:
+        """Refuses labels that training would move or drop, on the host and before training.
+
+        Args:
+            labels: Of all samples.
+            num_outputs: Number of logits of one sample (and position).
+
+        Raises:
+            InvalidData: If labels have another shape or lie outside their set; the message counts
+                them and shows none.
+            InvalidValue: If the loss has no meaning for this number of logits.
+        """
+        task = self.task_for(num_outputs)
+        if task == "multiclass":
+            check_classes(labels, num_outputs)
+        elif task == "regression":
+            check_targets(labels, num_outputs)
+        else:
+            check_probabilities(labels, num_outputs)
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
@@ -92,6 +128,19 @@ def _check_outputs(loss: LipschitzLoss, num_outputs: int) -> None:
             received=num_outputs,
             fix="End the model with one unit if the loss is binary, with one a class if multiclass",
         )
+
+
+def checked_smoothing(value: float) -> float:
+    """A label smoothing in [0, 1).
+
+    Raises:
+        InvalidValue: If it is something else.
+    """
+    if isinstance(value, int | float) and 0.0 <= value < 1.0:
+        return float(value)
+    raise InvalidValue(
+        "label_smoothing is out of range", received=value, fix="Use a number in [0, 1), such as 0.1"
+    )
 
 
 def checked_number(name: str, value: float, *, zero: bool = False) -> float:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
 from keras import ops
 
-from lipdp.errors import InvalidValue
-from lipdp.losses._explicit import LARGEST, as_matrix
-from lipdp.losses.base import LipschitzLoss, check_domain, checked_number
+from lipdp.losses._ball import project_rows
+from lipdp.losses._explicit import as_matrix
+from lipdp.losses._limits import LARGEST
+from lipdp.losses._wrapper import LossWrapper
+from lipdp.losses.base import check_domain, checked_number
 from lipdp.rounding import gamma
 
 
 @keras.saving.register_keras_serializable(package="lipdp")
-class ClippedLoss(LipschitzLoss):
+class ClippedLoss(LossWrapper):
     """The value of another loss, its per-sample logit gradient scaled down to a norm.
 
     The clip acts on what flows back to the logits, weights of the reduction included: the loss of a
     batch must be the sum of its samples, or the clip never acts. A gradient with an entry that is
-    not finite becomes 0.
+    not finite becomes 0. Over T positions the gradient of all of them together is clipped.
+
+    Guarantees:
+        * The gradient of a sample is within ``min(lipschitz, max_norm)`` (and its rounding),
+          whatever the loss inside returns.
 
     Args:
         loss: A loss of this package, or a subclass of ``LipschitzLoss``.
@@ -29,24 +36,21 @@ class ClippedLoss(LipschitzLoss):
         InvalidValue: If ``loss`` is something else.
     """
 
+    scalable = False
+
     def __init__(self, loss: Any, max_norm: float = 1.0, **kwargs: Any) -> None:
-        inner = keras.saving.deserialize_keras_object(loss) if isinstance(loss, dict) else loss
-        if not isinstance(inner, LipschitzLoss):
-            raise InvalidValue(
-                "ClippedLoss wraps a loss that treats samples one by one",
-                received=loss,
-                fix="Pass a subclass of lipdp.losses.base.LipschitzLoss",
-            )
-        kwargs.setdefault("dtype", inner.dtype)
-        super().__init__(**kwargs)
-        self.loss = inner
-        self.task = inner.task
+        super().__init__(loss, **kwargs)
+        self.positions = self.loss.positions
         self.max_norm = checked_number("max_norm", max_norm)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """One value a sample, shape (n,)."""
-        logits = as_matrix(ops.convert_to_tensor(y_pred))
-        return self.loss.call(y_true, _clip_cotangent(logits, self.max_norm))
+        logits = ops.convert_to_tensor(y_pred)
+        if self.positions is None:
+            return self.loss.call(y_true, _clip_cotangent(as_matrix(logits), self.max_norm))
+        shape = tuple(int(side) for side in logits.shape[1:])
+        rows = _clip_cotangent(ops.reshape(logits, (-1, math.prod(shape))), self.max_norm)
+        return self.loss.call(y_true, ops.reshape(rows, (-1, *shape)))
 
     def lipschitz(self, logit_bound: float, num_outputs: int) -> float:
         """The smaller of the inner constant and the clip."""
@@ -54,11 +58,8 @@ class ClippedLoss(LipschitzLoss):
         return min(self.loss.lipschitz(logit_bound, num_outputs), self.max_norm)
 
     def rounding(self, logit_bound: float, num_outputs: int, unit: float) -> float:
-        """The slack of the clip, and that of the inner loss where the clip does not act.
-
-        The computed norm is right to ``gamma(K + 3)`` and five operations scale the gradient.
-        """
-        own = gamma(num_outputs + 8, unit)
+        """The slack of the clip, and that of the inner loss where the clip does not act."""
+        own = gamma(num_outputs * (self.positions or 1) + 8, unit)
         if self.loss.lipschitz(logit_bound, num_outputs) >= self.max_norm:
             return own
         inner = self.loss.rounding(logit_bound, num_outputs, unit)
@@ -66,11 +67,10 @@ class ClippedLoss(LipschitzLoss):
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
-        inner = keras.saving.serialize_keras_object(self.loss)
-        return {**super().get_config(), "loss": inner, "max_norm": self.max_norm}
+        return {**super().get_config(), "max_norm": self.max_norm}
 
 
-def _clip_cotangent(logits: Any, max_norm: float) -> Any:
+def _clip_cotangent(rows: Any, max_norm: float) -> Any:
     """Identity, whose backward pass clips each row."""
 
     @ops.custom_gradient
@@ -80,16 +80,10 @@ def _clip_cotangent(logits: Any, max_norm: float) -> Any:
 
         return ops.copy(tensor), backward
 
-    return identity(logits)
+    return identity(rows)
 
 
 def _clip_rows(rows: Any, max_norm: float) -> Any:
     finite = ops.all(ops.isfinite(rows), axis=-1, keepdims=True)
     rows = ops.where(finite, rows, ops.zeros_like(rows))
-    rows = ops.clip(rows, -LARGEST, LARGEST)
-    # Entries of rows / scale lie in [-1, 1]: the norm is taken without overflow.
-    scale = ops.maximum(ops.max(ops.abs(rows), axis=-1, keepdims=True), max_norm)
-    scaled = rows / scale
-    norm = ops.sqrt(ops.sum(scaled * scaled, axis=-1, keepdims=True))
-    clipped = scaled / ops.maximum(norm, max_norm / scale) * max_norm
-    return ops.where(norm * scale <= max_norm, rows, clipped)
+    return project_rows(ops.clip(rows, -LARGEST, LARGEST), max_norm)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
+from lipdp.losses._ball import larger, row_norms
 from lipdp.losses._explicit import ExplicitLoss
-from lipdp.losses._labels import class_distribution, finite_targets
+from lipdp.losses._label_checks import check_classes, check_targets
+from lipdp.losses._labels import ball_targets, class_distribution
 from lipdp.losses.base import check_domain, checked_number
 
 
@@ -18,6 +21,10 @@ class CosineLoss(ExplicitLoss):
 
     Labels are class ids, which mean one-hot vectors, or real vectors (n, K), which are projected on
     the unit ball.
+
+    Guarantees:
+        * The gradient is within ``lipschitz = 1 / min_norm`` (and its rounding) for every label and
+          all finite logits, those of norm 0 and ``min_norm`` too.
 
     Args:
         min_norm: Logits shorter than this are not normalised further.
@@ -33,11 +40,12 @@ class CosineLoss(ExplicitLoss):
         """With n the divisor and ``c = <z, y> / n``: ``-(y - c z / n) / n``, or ``-y / n``."""
         target, valid = _unit_ball_targets(labels, logits)
         # Entries of z / scale lie in [-1, 1]: norms are taken without overflow.
-        scale = ops.maximum(ops.max(ops.abs(logits), axis=-1, keepdims=True), self.min_norm)
+        shortest = ops.full_like(logits[:, :1], self.min_norm)
+        scale = larger(ops.max(ops.abs(logits), axis=-1, keepdims=True), shortest)
         scaled = logits / scale
-        norm = _norm(scaled)
-        least = self.min_norm / scale
-        divisor = ops.maximum(norm, least)
+        norm = row_norms(scaled)
+        least = shortest / scale
+        divisor = larger(norm, least)
         unit = scaled / divisor
         cosine = ops.sum(unit * target, axis=-1, keepdims=True)
         radial = ops.where(norm > least, cosine * unit, ops.zeros_like(unit))
@@ -53,8 +61,15 @@ class CosineLoss(ExplicitLoss):
         check_domain(self, logit_bound, num_outputs)
         return 1.0 / self.min_norm
 
-    # rounding: the label has norm at most 1 + gamma(K/2 + 4), z / n entries err by gamma(K/2 + 5)
+    # rounding: the label has norm at most 1 + gamma(K + 8), z / n entries err by gamma(K/2 + 5)
     # (twice), their product with y by gamma(K), five more operations: below gamma(8 (K + 4)).
+
+    def check_labels(self, labels: np.ndarray, num_outputs: int) -> None:
+        """Class ids, or finite vectors (n, K) of any length."""
+        if np.ndim(labels) == 2 and np.shape(labels)[1] == num_outputs:
+            check_targets(labels, num_outputs)
+        else:
+            check_classes(labels, num_outputs)
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
@@ -65,11 +80,4 @@ def _unit_ball_targets(labels: Any, logits: Any) -> tuple[Any, Any]:
     labels = ops.convert_to_tensor(labels)
     if len(labels.shape) == 1 or labels.shape[-1] == 1:
         return class_distribution(labels, logits)
-    target, valid = finite_targets(labels, logits)
-    scale = ops.maximum(ops.max(ops.abs(target), axis=-1, keepdims=True), 1.0)
-    scaled = target / scale
-    return scaled / ops.maximum(_norm(scaled), 1.0 / scale), valid
-
-
-def _norm(tensor: Any) -> Any:
-    return ops.sqrt(ops.sum(tensor * tensor, axis=-1, keepdims=True))
+    return ball_targets(labels, logits, 1.0)

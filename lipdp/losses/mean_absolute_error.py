@@ -18,7 +18,11 @@ from lipdp.rounding import gamma
 class MeanAbsoluteError(ExplicitLoss):
     """``mean_k |z_k - y_k|`` for real targets of any size.
 
-    The gradient at an exact hit is 0; a target that is not finite makes an empty slot.
+    A target that is not finite makes an empty slot.
+
+    Guarantees:
+        * The gradient has entries ``-1/K``, 0 (at an exact hit) and ``1/K``: within
+          ``lipschitz = 1 / sqrt K`` (and its rounding) for every target.
     """
 
     task = "regression"
@@ -28,8 +32,9 @@ class MeanAbsoluteError(ExplicitLoss):
         target, valid = finite_targets(labels, logits)
         above = ops.cast(logits > target, logits.dtype)
         below = ops.cast(logits < target, logits.dtype)
-        value = ops.mean(ops.abs(logits - target), axis=-1)
-        return value, (above - below) / int(logits.shape[-1]), valid
+        outputs = int(logits.shape[-1])
+        value = ops.sum(ops.abs(logits - target), axis=-1) / outputs
+        return value, (above - below) / outputs, valid
 
     def lipschitz(self, logit_bound: float, num_outputs: int) -> float:
         """K entries of size ``1 / K``: ``1 / sqrt K``."""

@@ -8,8 +8,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from lipdp.losses._explicit import LARGEST, ExplicitLoss
+from lipdp.losses._explicit import ExplicitLoss
 from lipdp.losses._labels import class_distribution
+from lipdp.losses._limits import LARGEST
 from lipdp.losses.base import check_domain, checked_number
 
 
@@ -17,7 +18,8 @@ from lipdp.losses.base import check_domain, checked_number
 class MulticlassHinge(ExplicitLoss):
     """``max(0, margin + max_{j != y} z_j - z_y)``.
 
-    Labels are class ids, or weights (n, K), of which the largest counts (the first, at a tie).
+    Labels are class ids, or weights (n, K) on the simplex, of which the largest counts (the first,
+    at a tie).
 
     Guarantees:
         * The gradient is ``e_j - e_y`` for one j, the first at a tie, or 0: norm exactly ``sqrt 2``
@@ -43,7 +45,7 @@ class MulticlassHinge(ExplicitLoss):
         rival = ops.one_hot(ops.argmax(others, axis=-1), classes, dtype=dtype)
         gap = self.margin + ops.max(others, axis=-1) - ops.sum(true * logits, axis=-1)
         active = ops.cast(gap > 0, dtype)
-        return ops.maximum(gap, 0.0), active[:, None] * (rival - true), valid
+        return ops.where(gap > 0, gap, ops.zeros_like(gap)), active[:, None] * (rival - true), valid
 
     def lipschitz(self, logit_bound: float, num_outputs: int) -> float:
         """``||e_j - e_y|| = sqrt 2``."""

@@ -8,6 +8,7 @@ from lipdp.projections.bjorck_projection import BjorckProjection
 from lipdp.projections.channel_ball import ChannelBall
 from lipdp.projections.frobenius_projection import FrobeniusProjection
 from lipdp.projections.l2_ball import L2Ball
+from lipdp.projections.max_ball import MaxBall, greatest_entry_bound
 from lipdp.projections.spectral_projection import SpectralProjection
 from lipdp.projections.unit_columns import UnitColumns
 
@@ -17,11 +18,13 @@ __all__ = [
     "ChannelBall",
     "FrobeniusProjection",
     "L2Ball",
+    "MaxBall",
     "Projection",
     "SpectralProjection",
     "UnitColumns",
     "circular_norm_bound",
     "depthwise_circular_norm_bound",
     "frobenius_norm_bound",
+    "greatest_entry_bound",
     "spectral_norm_bound",
 ]

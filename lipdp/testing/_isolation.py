@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from lipdp.testing._layer_probe import LayerProbe
-from lipdp.testing._points import norm, scaled_to
+from lipdp.testing._points import norm
 from lipdp.testing._report import Comparison
 
 _ROWS = 4
 
 
 def check_isolation(
-    layer: Any, shape: tuple[int, ...], radius: float, result: Comparison, rng: np.random.Generator
+    layer: Any,
+    shape: tuple[int, ...],
+    draw: Callable[[], np.ndarray],
+    result: Comparison,
+    rng: np.random.Generator,
 ) -> None:
     """Changes some rows of a batch and watches the others, bit by bit.
+
+    Args:
+        layer: A built layer.
+        shape: Of one sample.
+        draw: Gives a random sample.
+        result: Of the search.
+        rng: Source of the random cotangents.
 
     Raises:
         BoundViolation: If a row's output or input gradient depends on another row, if a variable's
             gradient is not the sum over rows, or if the layer's state depends on the data.
     """
     probe = LayerProbe(layer, shape, rows=_ROWS)
-    batch = np.stack([scaled_to(rng.normal(size=shape), radius) for _ in range(_ROWS)])
-    cotangent = rng.normal(size=(_ROWS, probe.output_size))
+    batch, fresh = (np.stack([draw() for _ in range(_ROWS)]) for _ in range(2))
+    cotangent, other = (rng.normal(size=(_ROWS, probe.output_size)) for _ in range(2))
     for row in range(_ROWS):
-        for value in (None, 0.0, 1e15, np.nan):
-            others = _replaced(batch, row, value, rng)
-            signals = _replaced(cotangent, row, value, rng)
-            _check_rows(probe, (batch, cotangent), (others, signals), row, result)
-    _check_state(probe, batch, result, rng)
+        for data, signal in ((fresh, other), (0.0, 0.0), (1e15, 1e15), (np.nan, np.nan)):
+            after = _all_but(row, batch, data), _all_but(row, cotangent, signal)
+            _check_rows(probe, (batch, cotangent), after, row, result)
+    _check_state(probe, (batch, fresh), result)
     _check_additivity(layer, probe, batch, cotangent, result)
 
 
-def _replaced(
-    batch: np.ndarray, row: int, value: float | None, rng: np.random.Generator
-) -> np.ndarray:
-    others = rng.normal(size=batch.shape) if value is None else np.full(batch.shape, value)
+def _all_but(row: int, batch: np.ndarray, value: np.ndarray | float) -> np.ndarray:
+    """The batch with all rows but one replaced."""
+    others = np.array(np.broadcast_to(value, batch.shape), dtype="float64")
     others[row] = batch[row]
     return others
 
@@ -55,11 +65,9 @@ def _check_rows(
         )
 
 
-def _check_state(
-    probe: LayerProbe, batch: np.ndarray, result: Comparison, rng: np.random.Generator
-) -> None:
+def _check_state(probe: LayerProbe, batches: Sequence[np.ndarray], result: Comparison) -> None:
     states = []
-    for data in (batch, rng.normal(size=batch.shape)):
+    for data in batches:
         probe.forward(data)
         states.append(probe.state())
     for one, other in zip(*states, strict=True):

@@ -39,6 +39,22 @@ def adversarial_points(
     return [p.reshape(shape) for p in points]
 
 
+def id_points(shape: Sequence[int], count: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Ids: random, all equal, all different, and those of no row.
+
+    Args:
+        shape: Of one sample.
+        count: Number of valid ids.
+        rng: Source of the random ones.
+    """
+    size = int(np.prod(shape))
+    equal = [np.full(size, i) for i in (0, count - 1, -1, count, 0.5, 1e6)]
+    mixed = [rng.integers(-2, count + 2, size=size) for _ in range(3)]
+    proper = [rng.integers(0, count, size=size) for _ in range(3)]
+    points = [*equal, np.arange(size) % count, *mixed, *proper]
+    return [np.asarray(p, "float64").reshape(shape) for p in points]
+
+
 def hostile_points(shape: Sequence[int]) -> list[np.ndarray]:
     """Rows that no data set should hold: NaN, infinities, and near the largest float."""
     size = int(np.prod(shape))

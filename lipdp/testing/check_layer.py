@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,17 @@ from lipdp.layers.base import LipschitzLayer
 from lipdp.rounding import unit_roundoff
 from lipdp.testing._isolation import check_isolation
 from lipdp.testing._layer_probe import LayerProbe
+from lipdp.testing._merge_search import check_merge
 from lipdp.testing._points import (
     adversarial_points,
-    adversarial_weights,
     cotangents,
     hostile_points,
+    id_points,
     norm,
     scaled_to,
 )
 from lipdp.testing._report import Comparison, Tightness
+from lipdp.testing._weights import put_back, weight_settings
 
 _DENSE_OUTPUTS = 8
 _ASCENT_STEPS = 8
@@ -33,9 +35,10 @@ _REFINEMENTS = 3
 
 def check_layer(
     layer: Any,
-    input_shape: Sequence[int],
-    radius: float,
+    input_shape: Sequence[int] | Sequence[Sequence[int]],
+    radius: float | Sequence[float],
     *,
+    ids: int | None = None,
     rule: Callable[[Any], Any] | None = None,
     seed: int = 0,
 ) -> Tightness:
@@ -50,40 +53,51 @@ def check_layer(
     of outputs are compared with ``lipschitz``. The layer's weights are put back.
 
     Args:
-        layer: A ``LipschitzLayer`` of one input, or a plain Keras layer with a known rule.
-        input_shape: Shape of one sample, without batch axis.
-        radius: Finite bound of the Euclidean norm of one sample.
+        layer: A ``LipschitzLayer``, or a plain Keras layer with a known rule.
+        input_shape: Shape of one sample, without batch axis; a list of shapes for a layer that is
+            called on a list of tensors.
+        radius: Finite bound of the Euclidean norm of one sample; of several inputs, of each.
+        ids: Number of valid ids if the layer takes ids instead of numbers. It gets some of all
+            kinds, out of range too, and its output and gradients must stay within their bounds.
         rule: Maps the layer, at each setting of its weights, to what states its bounds in its
-            place, with the methods of a ``LipschitzLayer``.
+            place, with the methods of a ``LipschitzLayer`` (or, for several inputs, ``joint``,
+            ``forward_bound(xs)``, ``jacobians(xs)`` and ``rounding(unit)``).
         seed: Of the search.
 
     Returns:
         The best ratios found.
 
     Raises:
-        BoundViolation: If a bound is broken, or samples mix.
-        InvalidValue: If the radius is not positive and finite.
+        BoundViolation: If a bound is broken, samples mix, or ``linear_backward`` is not true.
+        InvalidValue: If a radius is not positive and finite.
         UnsupportedLayer: If nothing states bounds for this layer.
     """
-    if not 0 < radius < math.inf:
-        raise InvalidValue("The radius is not positive and finite", received=radius, fix="Use 1.0")
-    shape = tuple(input_shape)
-    rng = np.random.default_rng(seed)
-    _build(layer, shape)
-    result = Comparison(layer.name)
-    search = _Search(
-        layer, rule or _own_bounds(shape), shape, radius=radius, result=result, rng=rng
-    )
-    initial = [ops.convert_to_numpy(v.value) for v in layer.trainable_variables]
-    try:
-        for setting in _weight_settings(layer, rng):
+    rng, result = np.random.default_rng(seed), Comparison(layer.name)
+    if any(isinstance(size, Sequence) for size in input_shape):
+        shapes = [_shape(shape) for shape in input_shape]
+        radii = [_positive(r) for r in np.broadcast_to(radius, len(shapes))]
+        check_merge(layer, shapes, radii, rule=rule, result=result, rng=rng)
+        return result.tightness()
+    shape, r = _shape(input_shape), _positive(radius)
+    layer(ops.zeros((1, *shape), dtype=layer.compute_dtype))
+    search = _Search(layer, rule or _own_bounds(shape), shape, radius=r, result=result, rng=rng)
+    search.ids = ids
+    with put_back(layer.trainable_variables):
+        for setting in weight_settings(layer.trainable_variables, rng):
             search.run(every=1 if setting in ("initial", "random") else 3)
         search.run_hostile()
-        check_isolation(layer, shape, radius, result, rng)
-    finally:
-        for variable, value in zip(layer.trainable_variables, initial, strict=True):
-            variable.assign(value)
+        check_isolation(layer, shape, search.sample, result, rng)
     return result.tightness()
+
+
+def _shape(sizes: Any) -> tuple[int, ...]:
+    return tuple(int(size) for size in sizes)
+
+
+def _positive(radius: Any) -> float:
+    if not 0 < radius < math.inf:
+        raise InvalidValue("The radius is not positive and finite", received=radius, fix="Use 1.0")
+    return float(radius)
 
 
 def _own_bounds(shape: tuple[int, ...]) -> Callable[[Any], Any]:
@@ -94,27 +108,6 @@ def _own_bounds(shape: tuple[int, ...]) -> Callable[[Any], Any]:
         return bounds_of(layer, Shapes((shape,), tuple(output.shape[1:])))
 
     return stated
-
-
-def _build(layer: Any, shape: tuple[int, ...]) -> None:
-    layer(ops.zeros((1, *shape), dtype=layer.compute_dtype))
-
-
-def _weight_settings(layer: Any, rng: np.random.Generator) -> Iterator[str]:
-    """The initial weights, projected, then each kind of extreme ones."""
-    for variable in layer.trainable_variables:
-        _assign_projected(variable, variable.value)
-    yield "initial"
-    kinds = [list(adversarial_weights(v.shape, rng)) for v in layer.trainable_variables]
-    for setting in zip(*kinds, strict=True):
-        for variable, (_, value) in zip(layer.trainable_variables, setting, strict=True):
-            _assign_projected(variable, np.reshape(value, variable.shape))
-        yield setting[0][0]
-
-
-def _assign_projected(variable: Any, value: Any) -> None:
-    tensor = ops.convert_to_tensor(value, dtype=variable.dtype)
-    variable.assign(variable.constraint(tensor) if variable.constraint else tensor)
 
 
 class _Search:
@@ -138,15 +131,38 @@ class _Search:
         self.inference = LayerProbe(layer, shape, training=False)
         self.names = [v.name for v in layer.trainable_variables]
         self.unit = unit_roundoff(layer.compute_dtype)
+        self.ids: int | None = None
+
+    def sample(self) -> np.ndarray:
+        """A random input."""
+        if self.ids is not None:
+            return self.rng.integers(0, self.ids, size=self.probe.shape)
+        return scaled_to(self.rng.normal(size=self.probe.shape), self.radius)
 
     def run(self, every: int) -> None:
         """Inputs of the ball: each ``every``-th special one, and what ascent finds."""
         self.rule = self._state_bounds(self.probe.layer)
         self.slack = 1.0 + self.rule.rounding(self.unit)
-        points = adversarial_points(self.probe.shape, self.radius, self.rng)
+        self._check_linearity()
+        points = self._special()
         points = points[::every] + [self._ascend(point) for point in points[-8:-5]]
         directions = [self._try_point(point) for point in points]
         self._try_pairs(points, directions)
+
+    def _special(self) -> list[np.ndarray]:
+        if self.ids is not None:
+            return id_points(self.probe.shape, self.ids, self.rng)
+        return adversarial_points(self.probe.shape, self.radius, self.rng)
+
+    def _check_linearity(self) -> None:
+        if not getattr(self.rule, "linear_backward", False):
+            return
+        for x in (0.0, 1e-3 * self.radius, self.radius, 1e3 * self.radius, math.inf):
+            for g in (1e-6, 0.3, 17.0, 1e6):
+                one, many = self.rule.backward_bound(x, 1.0), self.rule.backward_bound(x, g)
+                if not math.isclose(many, g * one, rel_tol=1e-12):
+                    received = {"x": x, "g": g, "at g": many, "at 1": one}
+                    self.result.fail("its backward bound is not linear in g as claimed", received)
 
     def run_hostile(self) -> None:
         """Rows outside every ball, if the layer claims to contain them."""

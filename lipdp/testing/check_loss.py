@@ -11,6 +11,7 @@ from keras import ops
 
 from lipdp.bounds.probe import GradientProbe, Point
 from lipdp.rounding import unit_roundoff
+from lipdp.testing._label_kinds import label_kinds
 from lipdp.testing._points import adversarial_points, cotangents, hostile_points, scaled_to
 from lipdp.testing._report import Comparison, Tightness
 
@@ -29,7 +30,7 @@ def check_loss(loss: Any, num_outputs: int, logit_bound: float, *, seed: int = 0
 
     Args:
         loss: A ``LipschitzLoss``.
-        num_outputs: Number of logits of one sample.
+        num_outputs: Number of logits of one sample (and position, if the loss has positions).
         logit_bound: Euclidean bound of one sample's logits; ``inf`` searches up to norm 100.
         seed: Of the search.
 
@@ -40,33 +41,13 @@ def check_loss(loss: Any, num_outputs: int, logit_bound: float, *, seed: int = 0
         BoundViolation: If the constant is broken, or samples mix.
     """
     search = _LossSearch(loss, num_outputs, logit_bound, np.random.default_rng(seed))
-    for kind, draw in _label_kinds(loss.task_for(num_outputs), num_outputs, search.rng):
+    for kind, draw in label_kinds(loss, num_outputs, _ROWS, search.rng):
         search.run(kind, draw)
     return search.result.tightness()
 
 
-def _label_kinds(task: str, outputs: int, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    """Functions that draw one label a row, by kind."""
-    odd = np.array([-1.0, outputs, 0.5, 1e9, -1e30, np.nan, np.inf, -np.inf])
-    vector, column = (_ROWS, outputs), (_ROWS, 1)
-    values = np.array([0.0, 0.0, 1.0, 5.0, 1e-30, 3e38, -2.0, np.nan, np.inf])
-    if task == "binary":
-        yield "labels", lambda: rng.integers(0, 2, _ROWS)
-        yield "labels in a column", lambda: rng.integers(0, 2, column)
-        yield "soft labels", lambda: rng.random(column)
-    elif task == "multiclass":
-        yield "labels", lambda: rng.integers(0, outputs, _ROWS)
-        yield "labels in a column", lambda: rng.integers(0, outputs, column)
-        yield "one-hot labels", lambda: np.eye(outputs)[rng.integers(0, outputs, _ROWS)]
-        yield "soft labels", lambda: rng.dirichlet(np.full(outputs, 0.5), _ROWS)
-    if task != "regression":
-        yield "odd labels", lambda: rng.choice(odd, _ROWS)
-    yield "real labels", lambda: rng.normal(size=vector) * 10.0 ** rng.integers(-3, 4, column)
-    yield "wild labels", lambda: rng.choice(values, vector)
-
-
 class _LossSearch:
-    """Evaluates the gradients of a batch of independent samples at once."""
+    """Evaluates the gradients of a batch of independent samples at once, their logits flat."""
 
     def __init__(
         self, loss: Any, num_outputs: int, logit_bound: float, rng: np.random.Generator
@@ -74,11 +55,13 @@ class _LossSearch:
         self.rng = rng
         self.loss = loss
         self.outputs = num_outputs
+        self.shape = (_ROWS, *(() if loss.positions is None else (loss.positions,)), num_outputs)
+        self.size = math.prod(self.shape[1:])
         self.radius = logit_bound if math.isfinite(logit_bound) else 100.0
         self.result = Comparison(loss.name)
         self.bound = self._stated(logit_bound)
         self.unbounded = self._stated(math.inf)
-        self._point = Point((_ROWS, num_outputs), dtype=loss.dtype)
+        self._point = Point(self.shape, dtype=loss.dtype)
         self._probe = GradientProbe(self._point, self._total, dtype=loss.dtype)
 
     def _stated(self, logit_bound: float) -> float:
@@ -105,9 +88,9 @@ class _LossSearch:
 
     def _gradients(self, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
-            self._point.assign(logits.astype(self.loss.dtype))
+            self._point.assign(logits.astype(self.loss.dtype).reshape(self.shape))
             labels = np.asarray(labels).astype(self.loss.dtype)
-        return self._probe.probe(labels)[1][0].astype("float64")
+        return self._probe.probe(labels)[1][0].astype("float64").reshape(_ROWS, self.size)
 
     def _norms(self, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
         return np.linalg.norm(self._gradients(labels, logits), axis=-1)
@@ -119,30 +102,30 @@ class _LossSearch:
         return logits * np.minimum(1.0, shorter / np.maximum(lengths, 1e-300))
 
     def _start(self) -> np.ndarray:
-        special = adversarial_points((self.outputs,), self.radius, self.rng)
-        special += [self.radius * v for v in cotangents(self.outputs, self.rng)]
+        special = adversarial_points((self.size,), self.radius, self.rng)
+        special += [self.radius * v for v in cotangents(self.size, self.rng)]
         special += [self._opposed() for _ in range(_ROWS)]
         return self._inside(np.stack(special[:_ROWS]))
 
     def _opposed(self) -> np.ndarray:
         """One logit low, another high, the others at a common value."""
-        logits = np.full(self.outputs, self.rng.normal() / math.sqrt(self.outputs))
-        low, high = self.rng.integers(0, self.outputs, 2)
+        logits = np.full(self.size, self.rng.normal() / math.sqrt(self.size))
+        low, high = self.rng.integers(0, self.size, 2)
         logits[high], logits[low] = self.rng.random() + 0.5, -self.rng.random() - 0.5
         return scaled_to(logits, self.radius)
 
     def _extreme(self) -> Iterator[np.ndarray]:
         for size in (1e3, 1e15, 1e30, 3e38):
-            yield size * self.rng.uniform(-1.0, 1.0, (_ROWS, self.outputs))
-            yield self.rng.choice([-size, size], (_ROWS, self.outputs))
-        hostile = np.stack(hostile_points((self.outputs,)))
-        yield np.resize(hostile, (_ROWS, self.outputs))
+            yield size * self.rng.uniform(-1.0, 1.0, (_ROWS, self.size))
+            yield self.rng.choice([-size, size], (_ROWS, self.size))
+        hostile = np.stack(hostile_points((self.size,)))
+        yield np.resize(hostile, (_ROWS, self.size))
 
     def _ascend(self, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
         """Random ascent of each row on its own; returns the norms reached."""
         best = self._norms(labels, logits)
         for step in np.geomspace(1.0, 1e-3, _ASCENT_STEPS):
-            noise = self.rng.normal(size=logits.shape) / math.sqrt(self.outputs)
+            noise = self.rng.normal(size=logits.shape) / math.sqrt(self.size)
             moved = self._inside(logits + step * self.radius * noise)
             norms = self._norms(labels, moved)
             better = ~(norms <= best)
@@ -150,7 +133,7 @@ class _LossSearch:
         return best
 
     def _check_isolation(self, draw: Any) -> None:
-        labels, logits = draw(), self._inside(self.rng.normal(size=(_ROWS, self.outputs)))
+        labels, logits = draw(), self._inside(self.rng.normal(size=(_ROWS, self.size)))
         before = self._gradients(labels, logits)[0]
         for other_labels in (draw(), np.full_like(labels, 0), labels[::-1]):
             for size in (0.0, 1.0, 1e30, np.nan):

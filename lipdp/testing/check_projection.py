@@ -22,14 +22,16 @@ def check_projection(
     *,
     dtype: str = "float32",
     matrix: Callable[[np.ndarray], np.ndarray] | None = None,
+    norm: Callable[[np.ndarray], float] | None = None,
     seed: int = 0,
 ) -> Tightness:
     """Searches for a weight that a projection leaves outside its ball.
 
     Random, constant, rank-one, spiky, graded, orthogonal and zero weights of sizes from 1e-30 to
     1e30 are projected, and projected again. What comes back must have the shape and the dtype, be
-    finite, and keep ``bound_of(w) <= norm_bound`` with no tolerance; its largest singular value,
-    computed here, must be at most ``bound_of(w)``.
+    finite, and keep ``bound_of(w) <= norm_bound`` with no tolerance; its norm (its largest singular
+    value unless ``norm`` is another one), computed here, must be at most ``bound_of(w)``, and its
+    largest singular value at most ``spectral_bound``.
 
     Args:
         projection: A ``Projection``.
@@ -37,6 +39,7 @@ def check_projection(
         dtype: Of the weight.
         matrix: The matrix of a weight whose spectral norm is meant; all axes but the last are
             flattened if None.
+        norm: The norm of a weight that the projection bounds, if not the spectral one.
         seed: Of the random weights.
 
     Returns:
@@ -46,12 +49,17 @@ def check_projection(
         BoundViolation: If a weight escapes, or ``bound_of`` is no bound.
     """
     result = Comparison(type(projection).__name__)
-    as_matrix = matrix or (lambda w: w.reshape(-1, w.shape[-1]))
+
+    def spectral(weight: np.ndarray) -> float:
+        flat = matrix(weight) if matrix else weight.reshape(-1, weight.shape[-1])
+        return float(np.linalg.norm(flat, 2))
+
+    norms = (norm or spectral, spectral if matrix is None else None)
     for start in _weights(tuple(shape), np.random.default_rng(seed)):
         weight = start.astype(dtype)
         for quantity in ("norm", "norm of a member"):
             weight = _projected(projection, weight, result)
-            _compare(projection, weight, as_matrix, quantity, result)
+            _compare(projection, weight, norms, quantity, result)
     return result.tightness()
 
 
@@ -87,11 +95,14 @@ def _projected(projection: Any, weight: np.ndarray, result: Comparison) -> np.nd
 def _compare(
     projection: Any,
     weight: np.ndarray,
-    as_matrix: Callable[[np.ndarray], np.ndarray],
+    norms: tuple[Callable[[np.ndarray], float], Callable[[np.ndarray], float] | None],
     quantity: str,
     result: Comparison,
 ) -> None:
-    claimed = float(projection.bound_of(weight))
-    true = float(np.linalg.norm(as_matrix(weight.astype("float64")), 2))
+    claimed, double = float(projection.bound_of(weight)), weight.astype("float64")
     result.compare(quantity, claimed, projection.norm_bound)
-    result.compare("true norm", true, claimed * (1.0 + _ORACLE_ROUNDING))
+    own, spectral = norms
+    result.compare("true norm", own(double), claimed * (1.0 + _ORACLE_ROUNDING))
+    if spectral is not None:
+        bound = projection.spectral_bound(weight.shape)
+        result.compare("spectral norm", spectral(double), bound * (1.0 + _ORACLE_ROUNDING))

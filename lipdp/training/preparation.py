@@ -42,6 +42,7 @@ def prepare_batches(
     if not model.built:
         model.build((None, *x.shape[1:]))
     check_model(model)
+    model.loss.check_labels(y, int(model.output_shape[-1]))
     enter_constraint_sets(model.trainable_variables)
     plan = make_plan(
         model,

@@ -17,7 +17,7 @@ def gradient_norms(logits):
     return np.linalg.norm(gradient, axis=-1)
 
 
-def three_value_maximum(radius, classes, steps=1200):
+def three_value_maximum(radius, classes, steps=700):
     """Dense grid of the two-sphere (z_y, b, c ...), the mean left free: a lower bound."""
     a, b = np.meshgrid(np.linspace(0, np.pi, steps), np.linspace(0, np.pi, steps))
     true = -radius * np.cos(a)

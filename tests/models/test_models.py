@@ -89,8 +89,8 @@ def test_bad_options_are_refused_by_name(name, options, match):
 
 
 def test_names():
-    assert MODELS.names() == ["linear", "mlp"]
-    with pytest.raises(UnknownName, match="linear, mlp"):
+    assert MODELS.names() == ["convnet", "linear", "mixer", "mlp", "resnet"]
+    with pytest.raises(UnknownName, match="linear, mixer, mlp"):
         MODELS["transformer"]
 
 

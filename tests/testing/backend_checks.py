@@ -9,6 +9,7 @@ from keras import ops
 
 from lipdp.bounds.probe import GradientProbe, Point, per_sample_gradient_norms
 from lipdp.errors import BoundViolation
+from lipdp.layers import BoundedEmbedding, BoundedInput, MaxMin, SpectralDense
 from lipdp.layers.base import NonExpansiveLayer
 from lipdp.losses import (
     HKR,
@@ -18,7 +19,7 @@ from lipdp.losses import (
     TemperedBinaryCrossentropy,
     TemperedCrossentropy,
 )
-from lipdp.testing import check_layer, check_loss
+from lipdp.testing import check_layer, check_loss, check_model
 
 
 class Sort(NonExpansiveLayer):
@@ -90,6 +91,33 @@ def check_layers():
     assert check_layer(Sort(), (6,), 2.0).best > 0.999
     for layer in (Centre(), Double(), BatchClip()):
         assert caught(layer), layer.name
+
+
+def check_merging_layers():
+    k = keras.layers
+    for layer, shapes in [
+        (k.Add(), [(4,), (4,)]),
+        (k.Concatenate(), [(4,), (3,)]),
+        (k.Multiply(), [(2, 3), (2, 1)]),
+    ]:
+        assert check_layer(layer, shapes, [1.0, 2.0]).best > 0.999
+
+
+def check_ids():
+    assert check_layer(BoundedEmbedding(6, 3), (5,), 1.0, ids=6).best > 0.999
+
+
+def check_models():
+    inputs = {name: keras.Input((4,), name=name) for name in ("a", "b")}
+    one, other = (BoundedInput((4,), radius=1.0)(t) for t in inputs.values())
+    dropped = keras.layers.Dropout(0.5)(SpectralDense(4)(one))
+    joined = keras.layers.Concatenate()([one, MaxMin()(dropped), other])
+    model = keras.Model(inputs, SpectralDense(3)(joined))
+    assert check_model(model, MulticlassHinge(0.5), starts=3).best > 0.8
+    ids = keras.Input((3,), dtype="int32")
+    flat = keras.layers.Flatten()(BoundedEmbedding(5, 2)(ids))
+    model = keras.Model(ids, SpectralDense(2)(flat))
+    assert check_model(model, TemperedCrossentropy(4.0), starts=3).best > 0.8
 
 
 def check_losses():

@@ -76,3 +76,13 @@ def test_inputs_that_do_not_fit(model, rows, case):
     }[case]
     with pytest.raises(InvalidData):
         model.fit(*wrong, batch_size=30, verbose=0)
+
+
+@pytest.mark.parametrize("label", [-1, 2, 0.5])
+def test_labels_outside_their_set_are_named_before_training(model, rows, label):
+    x, y = rows
+    wrong = y.astype("float64")
+    wrong[7] = label
+    with pytest.raises(InvalidData, match="1 of 120 rows"):
+        model.fit(x, wrong, batch_size=30, verbose=0)
+    assert model.ledger.steps == 0

@@ -15,6 +15,7 @@ from lipdp.bounds.rules import (
     merging,
     pooling,
     randomness,
+    scaling,
 )
 from lipdp.bounds.rules import shapes as moving
 from lipdp.bounds.rules.base import LayerBounds, MergeBounds
@@ -22,7 +23,7 @@ from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.base import LipschitzLayer
 
-_FAMILIES = (activations, convolution, dense, moving, pooling, randomness)
+_FAMILIES = (activations, convolution, dense, moving, pooling, randomness, scaling)
 _RULES = ChainMap(*(dict(family.RULES) for family in _FAMILIES))
 
 _CURES: Mapping[str, str] = MappingProxyType(
@@ -30,7 +31,6 @@ _CURES: Mapping[str, str] = MappingProxyType(
         "BatchNormalization": "It mixes the samples of a batch: remove it, or normalise each "
         "sample with lipdp.layers.SphereNormalization",
         "LayerNormalization": "Use lipdp.layers.SphereNormalization",
-        "Conv2D": "Flatten and use lipdp.layers.SpectralDense",
         "GaussianNoise": "Its noise has no bound: use keras.layers.Dropout",
         "GaussianDropout": "Its noise has no bound: use keras.layers.Dropout",
         "AlphaDropout": "Use keras.layers.Dropout",

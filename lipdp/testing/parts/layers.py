@@ -1,0 +1,61 @@
+"""The layers of this package."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from lipdp import layers as ls
+from lipdp.layers.absolute_value import AbsoluteValue
+from lipdp.layers.bounded_scale import BoundedScale
+from lipdp.layers.center_norm import CenterNorm
+from lipdp.layers.centering import Centering
+from lipdp.testing.parts._part import LayerPart
+from lipdp.testing.parts.convolutions import CONVOLUTIONS
+
+LAYERS = (
+    LayerPart("BoundedInput", partial(ls.BoundedInput, (6,), radius=1.5), (6,), 3.0),
+    LayerPart("ActivationClip", partial(ls.ActivationClip, 0.7), (6,), 2.0),
+    LayerPart("SphereNormalization", partial(ls.SphereNormalization, 2.0, 0.5), (6,), 1.0),
+    LayerPart("CotangentClip", partial(ls.CotangentClip, 0.4), (6,), 1.0),
+    LayerPart("SpectralDense", partial(ls.SpectralDense, 5), (6,), 2.0),
+    LayerPart("SpectralDense at positions", partial(ls.SpectralDense, 5), (3, 4), 2.0),
+    LayerPart("FrobeniusDense", partial(ls.FrobeniusDense, 3, radius=1.3), (6,), 2.0),
+    LayerPart("BoundedBias", partial(ls.BoundedBias, 0.5), (4,), 1.0),
+    LayerPart("BoundedBias at positions", partial(ls.BoundedBias, 0.5), (5, 3), 1.0),
+    LayerPart("BoundedEmbedding", partial(ls.BoundedEmbedding, 6, 3, 1.5), (5,), 1.0, ids=6),
+    LayerPart("BoundedEmbedding of one id", partial(ls.BoundedEmbedding, 4, 3), (1,), 1.0, ids=4),
+    LayerPart("GroupSort", partial(ls.GroupSort, 2), (6,), 1.0),
+    LayerPart("GroupSort of 3", partial(ls.GroupSort, 3), (6,), 1.0),
+    LayerPart("MaxMin", ls.MaxMin, (6,), 1.0),
+    LayerPart("FullSort", ls.FullSort, (5,), 1.0),
+    LayerPart("HouseholderActivation", ls.HouseholderActivation, (6,), 1.0),
+    LayerPart("AbsoluteValue", AbsoluteValue, (6,), 1.0),
+    LayerPart("BoundedScale", partial(BoundedScale, 1.5), (4,), 2.0),
+    LayerPart("BoundedScale at positions", partial(BoundedScale, 0.8), (3, 2), 2.0),
+    LayerPart("Centering", Centering, (5,), 2.0),
+    LayerPart("Centering of positions", partial(Centering, axis=1), (3, 2), 2.0),
+    LayerPart("CenterNorm", CenterNorm, (2, 3), 2.0),
+    LayerPart("SpaceToDepth", partial(ls.SpaceToDepth, 2), (4, 4, 1), 1.0),
+    LayerPart("DepthToSpace", partial(ls.DepthToSpace, 2), (2, 2, 4), 1.0),
+    LayerPart("L2NormPooling1D", ls.L2NormPooling1D, (6, 2), 2.0),
+    LayerPart("L2NormPooling2D", ls.L2NormPooling2D, (4, 4, 1), 2.0),
+    LayerPart(
+        "L2NormPooling2D of overlapping windows",
+        partial(ls.L2NormPooling2D, 3, strides=2, padding="same"),
+        (4, 5, 1),
+        2.0,
+    ),
+    LayerPart("L2NormPooling3D", ls.L2NormPooling3D, (2, 2, 2, 2), 2.0),
+    LayerPart("GlobalL2NormPooling", ls.GlobalL2NormPooling, (3, 2, 2), 2.0),
+    LayerPart("ScaledAveragePooling1D", ls.ScaledAveragePooling1D, (6, 2), 2.0),
+    LayerPart("ScaledAveragePooling2D", ls.ScaledAveragePooling2D, (4, 4, 1), 2.0),
+    LayerPart(
+        "ScaledAveragePooling2D of overlapping windows",
+        partial(ls.ScaledAveragePooling2D, 3, strides=1, padding="same"),
+        (4, 3, 1),
+        2.0,
+    ),
+    LayerPart("ScaledAveragePooling3D", ls.ScaledAveragePooling3D, (2, 2, 2, 2), 2.0),
+    LayerPart("ScaledGlobalAveragePooling", ls.ScaledGlobalAveragePooling, (3, 2, 2), 2.0),
+    *CONVOLUTIONS,
+)
