@@ -98,6 +98,7 @@ def _inline(
     for node in _nodes(function):
         read = tuple(known[id(t)] for t in node.input_tensors)
         _check_single_output(node)
+        _check_layer(node.operation)
         _check_arguments(node)
         if isinstance(node.operation, keras.Model):
             made = _inline(_function(node.operation), read, keys, calls)
@@ -129,6 +130,16 @@ def _check_single_output(node: Any) -> None:
             f"The layer {node.operation.name!r} returns several tensors",
             received=len(node.outputs),
             fix="Use layers with one output",
+        )
+
+
+def _check_layer(operation: Any) -> None:
+    if not isinstance(operation, keras.layers.Layer):
+        raise UnsupportedLayer(
+            f"The operation {operation.name!r} of the graph is no layer and has no proved bound",
+            received=type(operation).__name__,
+            fix="Write keras.layers.Add()([x, y]) for x + y, Multiply()([x, y]) for x * y, "
+            "Rescaling(0.5)(x) for 0.5 * x; other operations belong into a layer",
         )
 
 

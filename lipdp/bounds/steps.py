@@ -151,9 +151,9 @@ def step_of(call: Call, xs: tuple[float, ...]) -> Step:
         UnsupportedLayer: If the layer has no proved bound.
         UnsafeSetting: If it computes in half or mixed precision.
     """
-    unit = working_unit(call.layer)
     if is_merging(call.layer):
         merge = merge_bounds_of(call.layer, call.shapes)
+        unit = working_unit(call.layer)
         slack = merge.rounding(unit)
         x_out = usable(times(merge.forward_bound(xs), 1.0 + slack), unit)
         return MergeStep(call, unit, slack, x_out, merge, xs)
@@ -164,6 +164,7 @@ def step_of(call: Call, xs: tuple[float, ...]) -> Step:
             fix="Use Add, Average, Subtract, Concatenate or Multiply of keras.layers",
         )
     rule = bounds_of(call.layer, call.shapes)
+    unit = working_unit(call.layer)
     slack = rule.rounding(unit)
     x_out = usable(times(rule.forward_bound(xs[0]), 1.0 + slack), unit)
     return LayerStep(call, unit, slack, x_out, rule, xs[0])

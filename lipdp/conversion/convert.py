@@ -18,7 +18,17 @@ from lipdp.projections._checks import positive
 from lipdp.training import Model
 
 #: Layers whose output is still what the records hold; the ball comes behind them.
-_PREPROCESSING = (keras.layers.Rescaling, keras.layers.RandomFlip)
+_PREPROCESSING = (
+    keras.layers.RandomBrightness,
+    keras.layers.RandomContrast,
+    keras.layers.RandomErasing,
+    keras.layers.RandomFlip,
+    keras.layers.RandomRotation,
+    keras.layers.RandomShear,
+    keras.layers.RandomTranslation,
+    keras.layers.RandomZoom,
+    keras.layers.Rescaling,
+)
 
 #: Layers that need no bounded input.
 _UNBOUNDED = (BoundedEmbedding, BoundedInput, *_PREPROCESSING)

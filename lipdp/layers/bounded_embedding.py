@@ -86,7 +86,7 @@ class BoundedEmbedding(LipschitzLayer):
         ids = _exact(ops.convert_to_tensor(inputs))
         known = ops.logical_and(ids >= 0, ids < self.num_embeddings)
         if "float" in keras.backend.standardize_dtype(ids.dtype):
-            known = ops.logical_and(known, ids == ops.floor(ids))
+            known = ops.logical_and(known, ops.equal(ids, ops.floor(ids)))
         return ops.cast(ops.where(known, ids, ops.zeros_like(ids)), "int32"), known
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:

@@ -1,5 +1,8 @@
 """SpectralDense and FrobeniusDense."""
 
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -90,3 +93,26 @@ def test_there_is_no_bias_and_the_seed_decides_the_start():
         starts.append(kernel(layer))
     np.testing.assert_array_equal(*starts)
     assert [v.name for v in layer.weights] == ["kernel"]
+
+
+_SHORT_AXES = """
+import numpy as np
+from lipdp.bounds.probe import GradientProbe
+from lipdp.layers import SpectralDense
+from keras import ops
+
+layer = SpectralDense(6)
+x = np.random.default_rng(0).normal(size=(40, 1, 2, 16)).astype("float32")
+for _ in range(20):
+    y = ops.convert_to_numpy(layer(x))
+assert np.allclose(y, x @ ops.convert_to_numpy(layer.kernel), atol=1e-5)
+probe = GradientProbe(layer, lambda t: ops.sum(layer(t)))
+for _ in range(20):
+    probe.probe(x)
+"""
+
+
+def test_a_short_inner_axis_does_not_corrupt_memory():
+    # TensorFlow's batched product of this shape writes out of its memory and kills the process.
+    done = subprocess.run([sys.executable, "-c", _SHORT_AXES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]

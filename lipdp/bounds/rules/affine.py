@@ -69,12 +69,13 @@ class AffineBounds:
 
 
 def weight_bound(variable: Any, constraint: Any, bound_of: Callable[[Any], float]) -> float:
-    """Spectral norm bound of a weight: the present one if frozen, of its whole set if trained."""
-    if not variable.trainable:
-        return bound_of(keras.ops.convert_to_numpy(variable))
-    if not isinstance(constraint, Projection):
+    """Spectral norm bound of a weight: of the present one, and if trained of its whole set too."""
+    if variable.trainable and not isinstance(constraint, Projection):
         return math.inf
-    return constraint.spectral_bound(variable.shape)
+    present = bound_of(keras.ops.convert_to_numpy(variable))
+    return (
+        max(present, constraint.spectral_bound(variable.shape)) if variable.trainable else present
+    )
 
 
 def trained_flags(*variables: Any) -> tuple[bool, ...]:

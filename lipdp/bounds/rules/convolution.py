@@ -46,7 +46,7 @@ class _Kernel:
         return self.geometry.norm(self.values())
 
     def operator(self) -> float:
-        """Norm of it for every kernel that training can visit.
+        """Norm of it for every kernel that training can visit, the present one included.
 
         ``spectral_bound`` is about the whole matrix, of which a group has some columns and a
         channel of a depthwise kernel some rows.
@@ -59,7 +59,8 @@ class _Kernel:
         if self.depthwise and isinstance(self.constraint, ChannelBall):
             channels = self.constraint.axis in (-2, len(self.variable.shape) - 2)
             norm = self.constraint.norm_bound if channels else norm
-        return times(math.sqrt(self.geometry.kappa), norm)
+        present = self.geometry.counting_norm(self.values())
+        return max(times(math.sqrt(self.geometry.kappa), norm), present)
 
     def side(self, operator: float) -> float:
         """``(|| |A| ||_2 / operator)^2``, at most the smaller side of a block of the matrix."""

@@ -24,6 +24,11 @@ def _length(weight: np.ndarray) -> float:
     return float(np.linalg.norm(weight.ravel()))
 
 
+def _greatest(weight: np.ndarray) -> float:
+    """Greatest absolute entry."""
+    return float(np.max(np.abs(weight)))
+
+
 PROJECTIONS = (
     ProjectionPart("BjorckProjection", ps.BjorckProjection()),
     ProjectionPart("SpectralProjection", ps.SpectralProjection(radius=0.7)),
@@ -31,6 +36,7 @@ PROJECTIONS = (
     ProjectionPart("FrobeniusProjection", ps.FrobeniusProjection(radius=1.3), norm=_length),
     ProjectionPart("L2Ball", ps.L2Ball(0.5), norm=_length),
     ProjectionPart("L2Ball of a vector", ps.L2Ball(0.5), ((4,), (1,)), norm=_length),
+    ProjectionPart("MaxBall", ps.MaxBall(0.6), ((4,), (3, 2)), norm=_greatest),
     ProjectionPart("UnitColumns", ps.UnitColumns(radius=0.8), norm=_columns),
     ProjectionPart("ChannelBall", ps.ChannelBall(1.2), ((3, 3, 4, 2), (5, 3)), norm=_channels),
 )

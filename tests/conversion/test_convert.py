@@ -1,0 +1,133 @@
+"""The Lipschitz counterpart of plain models: complete, announced, trainable, exportable."""
+
+import keras
+import numpy as np
+import pytest
+
+import lipdp
+from lipdp.conversion import convert
+from lipdp.errors import InvalidState, UnsupportedLayer
+from lipdp.losses import MulticlassHinge
+
+L = keras.layers
+
+
+def plain_convnet():
+    return keras.Sequential(
+        [
+            keras.Input((6, 6, 2)),
+            L.RandomTranslation(0.1, 0.1),
+            L.Rescaling(0.5),
+            L.Conv2D(4, 3, padding="same", activation="relu", kernel_regularizer="l2"),
+            L.BatchNormalization(),
+            L.SeparableConv2D(4, 3, padding="same"),
+            L.LayerNormalization(),
+            L.MaxPooling2D(2),
+            L.Dropout(0.2),
+            L.Flatten(),
+            L.Dense(3, activation="softmax"),
+        ]
+    )
+
+
+def plain_residual():
+    inputs = keras.Input((5,), name="record")
+    x = L.Dense(4, name="stem")(inputs)
+    inner = keras.Sequential([keras.Input((4,)), L.Dense(4, activation="gelu")], name="branch")
+    shared = L.Dense(4, name="shared")
+    x = L.Add(name="sum")([x, inner(x), shared(shared(x))])
+    return keras.Model(inputs, L.Activation("softmax", name="head")(L.Dense(2, name="out")(x)))
+
+
+def test_every_change_is_announced():
+    _, changes = convert(plain_convnet())
+    now = {change.was: change.now for change in changes}
+    assert now["input"] == ("BoundedInput",)
+    assert now["Conv2D"] == ("SpectralConv2D", "BoundedBias", "Activation")
+    assert now["BatchNormalization"] == ()
+    assert now["SeparableConv2D"] == ("SpectralDepthwiseConv2D", "SpectralConv2D", "BoundedBias")
+    assert now["LayerNormalization"] == ("CenterNorm",)
+    assert now["Dense"] == ("SpectralDense", "BoundedBias")
+    assert not {"MaxPooling2D", "Dropout", "Flatten", "Rescaling"} & set(now)
+    assert all(change.why and change.layer in str(change) for change in changes)
+    assert "logits" in next(c.why for c in changes if c.was == "Dense")
+
+
+def test_the_converted_model_trains_privately_and_exports():
+    model, _ = convert(plain_convnet(), input_radius=3.0)
+    assert isinstance(model, lipdp.Model)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 6, 6, 2)), rng.integers(0, 3, size=40)
+    budget = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5)
+    model.compile(keras.optimizers.SGD(0.1), MulticlassHinge(margin=0.5), privacy=budget)
+    model.fit(x, y, batch_size=20, epochs=1, verbose=0)
+    assert model.ledger.steps == 2
+    assert model.lipschitz_constant() < 10.0
+    served = lipdp.export(model)
+    np.testing.assert_allclose(
+        served.predict(x, verbose=0), model.predict(x, verbose=0), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_the_ball_lies_behind_preprocessing_with_the_radius_given():
+    model, changes = convert(plain_convnet(), input_radius=3.0)
+    (ball,) = [layer for layer in model.layers if type(layer) is lipdp.layers.BoundedInput]
+    assert ball.radius == 3.0
+    assert type(ball._inbound_nodes[0].input_tensors[0]._keras_history.operation) is L.Rescaling
+    assert any("3" in change.why for change in changes if change.was == "input")
+
+
+def test_residual_nested_and_shared_layers():
+    plain = plain_residual()
+    before = [w.copy() for w in plain.get_weights()]
+    model, changes = convert(plain)
+    by_name = {change.layer: change.now for change in changes}
+    assert by_name["sum"] == ("Average",)
+    assert by_name["head"] == ()
+    # Five kernels and five biases: stem, branch, shared (once), out.
+    assert len(model.trainable_variables) == 8
+    bounds = lipdp.bounds.gradient_bounds(model, MulticlassHinge(margin=0.5))
+    assert all(0.0 < d < np.inf for d in bounds.parameters)
+    assert all(np.array_equal(a, b) for a, b in zip(before, plain.get_weights(), strict=True))
+    assert model.output_shape == (None, 2)
+
+
+def test_default_radius_is_the_norm_of_a_record_of_ones():
+    model, _ = convert(keras.Sequential([keras.Input((4, 4, 1)), L.Flatten(), L.Dense(2)]))
+    (ball,) = [layer for layer in model.layers if type(layer) is lipdp.layers.BoundedInput]
+    assert ball.radius == 4.0
+
+
+def test_an_embedding_reads_ids_without_a_ball():
+    inputs = keras.Input((3,), dtype="int32")
+    x = L.GlobalAveragePooling1D()(L.Embedding(7, 4)(inputs))
+    model, changes = convert(keras.Model(inputs, L.Dense(2)(x)))
+    assert {c.was: c.now for c in changes}["Embedding"] == ("BoundedEmbedding",)
+    assert not [c for c in changes if c.was == "input"]
+    lipdp.bounds.gradient_bounds(model, MulticlassHinge(margin=0.5))
+
+
+def test_layers_without_a_counterpart_are_all_named():
+    plain = keras.Sequential(
+        [
+            keras.Input((4, 4)),
+            L.LSTM(3, return_sequences=True, name="memory"),
+            L.Dense(3, activation="exponential", name="wild"),
+            L.Flatten(),
+            L.Dense(2),
+        ]
+    )
+    with pytest.raises(UnsupportedLayer) as raised:
+        convert(plain)
+    assert "memory" in str(raised.value) and "wild" in str(raised.value)
+
+
+def test_models_without_a_graph():
+    with pytest.raises(InvalidState):
+        convert(keras.Sequential([L.Dense(2)]))
+
+
+def test_mixed_precision_becomes_float32():
+    plain = keras.Sequential([keras.Input((4,)), L.Dense(2, dtype="mixed_float16")])
+    model, _ = convert(plain)
+    assert {layer.compute_dtype for layer in model.layers[1:]} == {"float32"}
