@@ -34,7 +34,7 @@ def test_layer(part, dtype):
     assert part.check(dtype).best > part.least
 
 
-@pytest.mark.parametrize(("part", "bound"), cases(LOSSES, lambda part: part.logit_bounds))
+@pytest.mark.parametrize(("part", "bound"), [*cases(LOSSES, lambda part: part.logit_bounds)])
 def test_loss(part, bound):
     assert part.check(bound).best > part.least
 
