@@ -34,6 +34,11 @@ class LayerPart:
     ids: int | None = None
     least: float = 0.99
 
+    @property
+    def plain(self) -> bool:
+        """Whether nothing about it is special: its name is that of its class."""
+        return " " not in self.name
+
     def check(self, dtype: str = "float32", seed: int = 0) -> Tightness:
         """Runs ``check_layer``."""
         layer = self.make(dtype=dtype)
