@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -145,15 +146,25 @@ def _check_layer(operation: Any) -> None:
 
 def _check_arguments(node: Any) -> None:
     """``layer(x, training=True)`` may make inference another function than the bounds mean."""
-    harmless = {"training": (None, False)}
     kwargs = {k: v for k, v in node.arguments.kwargs.items() if not _is_nothing(v)}
-    extra = {k: v for k, v in kwargs.items() if v not in harmless.get(k, ())}
+    extra = {k: v for k, v in kwargs.items() if not _is_default(node.operation, k, v)}
     if extra or len(node.arguments.args) != 1:
         raise UnsupportedLayer(
             f"The layer {node.operation.name!r} is called with more than its input",
             received=extra or len(node.arguments.args),
             fix="Call it on its input tensor, or list of tensors, alone",
         )
+
+
+def _is_default(layer: Any, name: str, value: Any) -> bool:
+    """Whether nobody asked for it: Keras writes down ``training=False``, or a layer's own default.
+
+    Augmentation has the default True; ``fit`` and ``predict`` put their own mode in its place.
+    """
+    if name != "training":
+        return False
+    parameter = inspect.signature(layer.call).parameters.get(name)
+    return value is False or (parameter is not None and value is parameter.default)
 
 
 def _is_nothing(value: Any) -> bool:
