@@ -62,7 +62,10 @@ class AffineBounds:
     def rounding(self, unit: float) -> float:
         # The rounding of the activation, one for the bias, the sum over positions of gradients.
         inner = max(self.inner, self.positions) + 8
-        return product_slack(inner, self.side, unit) + 2.0 * self.activation.rounding(unit)
+        product = 1.0 + product_slack(inner, self.side, unit)
+        # The activation sees a preactivation that may be longer by the slack of the product, where
+        # the local slopes of its curves grow by at most the square of that.
+        return product**3 * (1.0 + self.activation.rounding(unit)) ** 2 - 1.0
 
     def _affine(self, x: float) -> float:
         return times(self.operator, x) + math.sqrt(self.positions) * self.bias
