@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from lipdp.bounds.precision import working_unit
 from lipdp.bounds.rules.base import LayerBounds
 from lipdp.projections import Projection
 from lipdp.rounding import product_slack, times
@@ -30,8 +31,7 @@ class AffineBounds:
         positions: Number S of positions of the output.
         trained: For the kernel, and for the bias if there is one, whether it is trained.
         activation: What follows.
-        inner: Length of the longest inner product.
-        side: ``|| |A| ||_2 <= sqrt(side) ||A||``, with the bound of A that is used.
+        slack: Relative rounding slack of all products, see ``affine_slack``.
     """
 
     operator: float
@@ -41,34 +41,44 @@ class AffineBounds:
     positions: int
     trained: tuple[bool, ...]
     activation: LayerBounds
-    inner: int
-    side: float
+    slack: float
     linear_backward: bool = True
 
     def forward_bound(self, x: float) -> float:
-        return self.activation.forward_bound(self._affine(x))
+        return self.activation.forward_bound(self._seen(x))
 
     def backward_bound(self, x: float, g: float) -> float:
-        return times(self.operator, self.activation.backward_bound(self._affine(x), g))
+        return times(self.operator, self.activation.backward_bound(self._seen(x), g))
 
     def parameter_bounds(self, x: float, g: float) -> list[float]:
-        inner = self.activation.backward_bound(self._affine(x), g)
+        inner = self.activation.backward_bound(self._seen(x), g)
         bounds = [times(self.reach, x, inner), times(math.sqrt(self.positions), inner)]
         return [b for b, trained in zip(bounds, self.trained, strict=False) if trained]
 
     def lipschitz(self, x: float) -> float:
-        return times(self.present(), self.activation.lipschitz(self._affine(x)))
+        return times(self.present(), self.activation.lipschitz(self._seen(x)))
 
     def rounding(self, unit: float) -> float:
-        # The rounding of the activation, one for the bias, the sum over positions of gradients.
-        inner = max(self.inner, self.positions) + 8
-        product = 1.0 + product_slack(inner, self.side, unit)
-        # The activation sees a preactivation that may be longer by the slack of the product, where
-        # the local slopes of its curves grow by at most the square of that.
-        return product**3 * (1.0 + self.activation.rounding(unit)) ** 2 - 1.0
+        # Of the activation, and of the products backward; those forward are in what it sees.
+        return (1.0 + self.slack) * (1.0 + self.activation.rounding(unit)) - 1.0
 
-    def _affine(self, x: float) -> float:
-        return times(self.operator, x) + math.sqrt(self.positions) * self.bias
+    def _seen(self, x: float) -> float:
+        """Bound of the norm of what the activation sees, as computed: its slope depends on it."""
+        exact = times(self.operator, x) + math.sqrt(self.positions) * self.bias
+        return times(exact, 1.0 + self.slack)
+
+
+def affine_slack(layer: Any, inner: int, positions: int, side: float) -> float:
+    """Relative rounding slack of the products of an affine layer, forward and backward.
+
+    Args:
+        layer: The layer, whose precision is probed.
+        inner: Length of the longest inner product.
+        positions: Number of positions, over which the gradients of kernel and bias sum.
+        side: ``|| |A| ||_2 <= sqrt(side) ||A||``, with the bound of A that is used.
+    """
+    # Two roundings more for the bias, and some to spare.
+    return product_slack(max(inner, positions) + 8, side, working_unit(layer))
 
 
 def weight_bound(variable: Any, constraint: Any, bound_of: Callable[[Any], float]) -> float:

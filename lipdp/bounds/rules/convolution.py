@@ -15,7 +15,7 @@ import keras
 import numpy as np
 
 from lipdp.bounds.rules.activations import activation_bounds
-from lipdp.bounds.rules.affine import AffineBounds, trained_flags
+from lipdp.bounds.rules.affine import AffineBounds, affine_slack, trained_flags
 from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless
 from lipdp.bounds.rules.dense import bias_bound, check_plain_kernel
 from lipdp.bounds.rules.pooling import check_channels_last
@@ -79,9 +79,16 @@ class _Kernel:
 
 
 def _affine(
-    kernel: _Kernel, bias: float, positions: int, trained: tuple[bool, ...], after: LayerBounds
+    layer: Any,
+    kernel: _Kernel,
+    *,
+    bias: float,
+    positions: int,
+    trained: tuple[bool, ...],
+    after: LayerBounds,
 ) -> AffineBounds:
     operator = kernel.operator()
+    summed = max(positions, kernel.geometry.positions)
     return AffineBounds(
         operator=operator,
         present=kernel.present,
@@ -90,8 +97,7 @@ def _affine(
         positions=positions,
         trained=trained,
         activation=after,
-        inner=max(kernel.inner(), kernel.geometry.positions),
-        side=kernel.side(operator),
+        slack=affine_slack(layer, kernel.inner(), summed, kernel.side(operator)),
     )
 
 
@@ -122,16 +128,21 @@ def _depthwise(layer: Any, shapes: Shapes) -> LayerBounds:
 
 
 def _from_kernel(layer: Any, shapes: Shapes, kernel: _Kernel) -> LayerBounds:
-    after = activation_bounds(layer.activation, shapes, layer)
-    trained = trained_flags(layer.kernel, layer.bias)
-    return _affine(kernel, bias_bound(layer), shapes.positions, trained, after)
+    return _affine(
+        layer,
+        kernel,
+        bias=bias_bound(layer),
+        positions=shapes.positions,
+        trained=trained_flags(layer.kernel, layer.bias),
+        after=activation_bounds(layer.activation, shapes, layer),
+    )
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """One layer behind the other."""
+    """One layer behind the other; the first is linear, and its bounds hold as computed forward."""
 
-    first: LayerBounds
+    first: AffineBounds
     second: LayerBounds
     linear_backward: bool = True
 
@@ -151,9 +162,7 @@ class _Chain:
         return times(self.first.lipschitz(x), self.second.lipschitz(self.first.forward_bound(x)))
 
     def rounding(self, unit: float) -> float:
-        # What lies between is inflated by the slack of the first, forward and backward.
-        slacks = (1.0 + self.first.rounding(unit)) * (1.0 + self.second.rounding(unit))
-        return slacks**2 - 1.0
+        return (1.0 + self.first.rounding(unit)) * (1.0 + self.second.rounding(unit)) - 1.0
 
 
 def _separable(layer: Any, shapes: Shapes) -> LayerBounds:
@@ -165,12 +174,23 @@ def _separable(layer: Any, shapes: Shapes) -> LayerBounds:
     )
     single = ConvGeometry(tuple(Windows(axis.count, 1) for axis in windows))
     pointwise = _Kernel(layer.pointwise_kernel, layer.pointwise_constraint, single)
-    after = activation_bounds(layer.activation, shapes, layer)
-    flags = trained_flags(layer.pointwise_kernel, layer.bias)
     first = _affine(
-        depthwise, 0.0, geometry.positions, trained_flags(layer.depthwise_kernel), Weightless()
+        layer,
+        depthwise,
+        bias=0.0,
+        positions=geometry.positions,
+        trained=trained_flags(layer.depthwise_kernel),
+        after=Weightless(),
     )
-    return _Chain(first, _affine(pointwise, bias_bound(layer), shapes.positions, flags, after))
+    second = _affine(
+        layer,
+        pointwise,
+        bias=bias_bound(layer),
+        positions=shapes.positions,
+        trained=trained_flags(layer.pointwise_kernel, layer.bias),
+        after=activation_bounds(layer.activation, shapes, layer),
+    )
+    return _Chain(first, second)
 
 
 def _windows(layer: Any, shape: tuple[int, ...]) -> tuple[Windows, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from lipdp.bounds.rules.activations import activation_bounds
-from lipdp.bounds.rules.affine import AffineBounds, trained_flags, weight_bound
+from lipdp.bounds.rules.affine import AffineBounds, affine_slack, trained_flags, weight_bound
 from lipdp.bounds.rules.base import LayerBounds, Rules
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
@@ -27,8 +27,7 @@ def _dense(layer: Any, shapes: Shapes) -> LayerBounds:
         positions=shapes.positions,
         trained=trained_flags(layer.kernel, layer.bias),
         activation=activation_bounds(layer.activation, shapes, layer),
-        inner=fan_in,
-        side=min(fan_in, units),
+        slack=affine_slack(layer, fan_in, shapes.positions, min(fan_in, units)),
     )
 
 

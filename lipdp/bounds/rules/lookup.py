@@ -30,7 +30,8 @@ _CURES: Mapping[str, str] = MappingProxyType(
     {
         "BatchNormalization": "It mixes the samples of a batch: remove it, or normalise each "
         "sample with lipdp.layers.SphereNormalization",
-        "LayerNormalization": "Use lipdp.layers.SphereNormalization",
+        "LayerNormalization": "Use lipdp.layers.CenterNorm or SphereNormalization",
+        "Embedding": "Use lipdp.layers.BoundedEmbedding, which takes ids out of range too",
         "GaussianNoise": "Its noise has no bound: use keras.layers.Dropout",
         "GaussianDropout": "Its noise has no bound: use keras.layers.Dropout",
         "AlphaDropout": "Use keras.layers.Dropout",

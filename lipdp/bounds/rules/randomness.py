@@ -31,7 +31,7 @@ def _dropout(layer: Any, shapes: Shapes) -> LayerBounds:
 def _flip(layer: Any, shapes: Shapes) -> LayerBounds:
     """Each image is flipped or not: a permutation of its entries. In inference the identity."""
     _check_images(layer, shapes)
-    return Weightless()
+    return Weightless(roundings=0)
 
 
 def _augmentation(layer: Any, shapes: Shapes) -> LayerBounds:
@@ -40,7 +40,7 @@ def _augmentation(layer: Any, shapes: Shapes) -> LayerBounds:
     Such a layer stands in front of a bounded input. In inference it is the identity.
     """
     _check_images(layer, shapes)
-    return Weightless(gain=math.inf, inference=1.0)
+    return Weightless(gain=math.inf, inference=1.0, roundings=0)
 
 
 def _check_images(layer: Any, shapes: Shapes) -> None:
