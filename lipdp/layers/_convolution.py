@@ -12,24 +12,23 @@ from keras import ops
 from lipdp.errors import InvalidValue
 from lipdp.layers._conv_geometry import ConvGeometry, per_axis
 from lipdp.layers._dense import ProjectedInitializer
+from lipdp.layers._linear import LinearLayer
 from lipdp.layers._pooling import check_rank
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._windows import Windows
-from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import BjorckProjection, Projection
 from lipdp.projections._checks import count
-from lipdp.rounding import gamma, product_slack, times
+from lipdp.rounding import gamma, product_slack
 
 
-class KernelLayer(LipschitzLayer):
+class KernelLayer(LinearLayer):
     """A linear map ``A(P) / sqrt(kappa)``, P the trained kernel with ``||P||_2 <= 1``; no bias.
 
-    P is read as a matrix (taps and channels, channels). A(P), a convolution or the transpose of
-    one, has norm at most ``sqrt(kappa) ||P||_2`` (depthwise: P is block-diagonal, a block a
-    channel): the map grows no norm, for every stride. The
-    bounds are about P itself, the variable that is trained and noised; training the rescaled kernel
-    with them would make the noise ``sqrt(kappa)`` too small. Its gradient is that of A(P) over
-    ``sqrt(kappa)``: at most (input norm) (cotangent norm).
+    P is read as a matrix (taps and channels, channels), depthwise as a block-diagonal one. A(P), a
+    convolution or the transpose of one, has norm at most ``sqrt(kappa) ||P||_2``: the map grows no
+    norm, for every stride. The bounds are about P itself, the variable that is trained and noised;
+    training the rescaled kernel with them would make the noise ``sqrt(kappa)`` too small. Its
+    gradient is that of A(P) over ``sqrt(kappa)``: at most (input norm) (cotangent norm).
 
     The rounding slack is that of inner products of plain arithmetic in any order of summation; the
     Winograd and Fourier algorithms of accelerator libraries are not covered.
@@ -41,7 +40,6 @@ class KernelLayer(LipschitzLayer):
         constraint: The set of P.
     """
 
-    linear_backward = True
     rank: ClassVar[int]
     paddings: ClassVar[tuple[str, ...]] = ("same", "valid", "circular")
 
@@ -91,17 +89,10 @@ class KernelLayer(LipschitzLayer):
         """The kernel of the convolution that is computed, ``P / sqrt(kappa)``."""
         return ops.convert_to_tensor(self.kernel) * self._scale
 
-    def forward_bound(self, x: float) -> float:
-        """``||A|| x / sqrt(kappa)``."""
-        return times(self._set_norm(), x)
-
-    def backward_bound(self, x: float, g: float) -> float:
-        """``||A|| g / sqrt(kappa)``."""
-        return times(self._set_norm(), g)
-
-    def parameter_bounds(self, x: float, g: float) -> list[float]:
-        """``sqrt(kappa) x g / sqrt(kappa)``."""
-        return [times(x, g) for _ in self.trainable_variables]
+    @property
+    def weight(self) -> Any:
+        """The kernel P."""
+        return self.kernel
 
     def lipschitz(self, x: float) -> float:
         """Proved norm at the present kernel, by counting or by Fourier analysis."""
@@ -119,16 +110,9 @@ class KernelLayer(LipschitzLayer):
             side = max(side, (absolute / self._set_norm()) ** 2)
         return max(product_slack(inner, side, unit), gamma(geometry.positions + 8, unit))
 
-    def _set_norm(self) -> float:
-        """Norm of every map that training can visit, at a kernel outside its set included."""
-        if not self.trainable_variables:
-            return self.lipschitz(math.inf)
-        present = np.asarray(ops.convert_to_numpy(self.kernel))
-        return max(self.constraint.norm_bound, self.constraint.bound_of(present))
-
     def _values(self) -> np.ndarray:
         """The kernel as the geometry reads it."""
-        return np.asarray(ops.convert_to_numpy(self.kernel))
+        return self._present()
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import abc
-import math
 from typing import Any
 
 import keras
 from keras import ops
 
+from lipdp.layers._linear import LinearLayer
 from lipdp.layers._shapes import positions, sample_shape
-from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import Projection
 from lipdp.projections._checks import count
-from lipdp.rounding import gamma, product_slack, times
+from lipdp.rounding import gamma, product_slack
 
 
 class ProjectedInitializer(keras.initializers.Initializer):
@@ -28,7 +27,7 @@ class ProjectedInitializer(keras.initializers.Initializer):
         return self.projection(self.initializer(shape, dtype=dtype))
 
 
-class BoundedDense(LipschitzLayer):
+class BoundedDense(LinearLayer):
     """``y = x W`` on the last axis, W of shape (in, units) inside a ball; no bias.
 
     At S positions the map is ``I_S (x) W``, of norm ``||W||_2``. The gradient with respect to W is
@@ -39,8 +38,6 @@ class BoundedDense(LipschitzLayer):
         units: Size of the last axis of the output.
         projection: The set of the kernel.
     """
-
-    linear_backward = True
 
     def __init__(self, units: int, projection: Projection, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -73,33 +70,16 @@ class BoundedDense(LipschitzLayer):
         """The input shape with ``units`` in place of its last axis."""
         return (*input_shape[:-1], self.units)
 
-    def forward_bound(self, x: float) -> float:
-        """``||W||_2 x``."""
-        return times(self._set_norm(), x)
-
-    def backward_bound(self, x: float, g: float) -> float:
-        """``||W||_2 g``."""
-        return times(self._set_norm(), g)
-
-    def parameter_bounds(self, x: float, g: float) -> list[float]:
-        """``||X^T G||_F <= x g``."""
-        return [times(x, g) for _ in self.trainable_variables]
-
-    def lipschitz(self, x: float) -> float:
-        """Proved spectral norm of the present kernel."""
-        return self.constraint.bound_of(ops.convert_to_numpy(self.kernel))
+    @property
+    def weight(self) -> Any:
+        """The kernel."""
+        return self.kernel
 
     def rounding(self, unit: float) -> float:
         """Slack of the longest matrix product among forward, backward and kernel gradient."""
         short, long = sorted(self.kernel.shape)
         products = product_slack(long + 2, short, unit)
         return max(products, gamma(self._positions + 2, unit))
-
-    def _set_norm(self) -> float:
-        """Norm of every kernel that training can visit, a present one outside its set included."""
-        present = self.lipschitz(math.inf)
-        trained = bool(self.trainable_variables)
-        return max(present, self.constraint.norm_bound) if trained else present
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

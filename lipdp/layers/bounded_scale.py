@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any, final
 
 import keras
-from keras import ops
 
+from lipdp.layers._linear import LinearLayer
 from lipdp.layers._shapes import positions, sample_shape
-from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import MaxBall
-from lipdp.rounding import gamma, times
+from lipdp.rounding import gamma
 
 
 @final
 @keras.saving.register_keras_serializable(package="lipdp")
-class BoundedScale(LipschitzLayer):
+class BoundedScale(LinearLayer):
     """``y = a x``, a of shape (C,) with ``|a_i| <= radius``, the same at all S positions.
 
     The map is diagonal, of norm ``max |a_i|``. The gradient of ``a_i`` is ``sum_s x_si g_si``, at
@@ -25,8 +24,6 @@ class BoundedScale(LipschitzLayer):
     Args:
         radius: Greatest absolute factor; factors start at 1, or at the radius if that is smaller.
     """
-
-    linear_backward = True
 
     def __init__(self, radius: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -46,30 +43,14 @@ class BoundedScale(LipschitzLayer):
         """Multiplies the last axis."""
         return inputs * self.scale
 
-    def forward_bound(self, x: float) -> float:
-        """``max |a| x``."""
-        return times(self._set_norm(), x)
-
-    def backward_bound(self, x: float, g: float) -> float:
-        """``max |a| g``."""
-        return times(self._set_norm(), g)
-
-    def parameter_bounds(self, x: float, g: float) -> list[float]:
-        """``x g``."""
-        return [times(x, g) for _ in self.trainable_variables]
-
-    def lipschitz(self, x: float) -> float:
-        """Greatest of the present factors."""
-        return self.constraint.bound_of(ops.convert_to_numpy(self.scale))
+    @property
+    def weight(self) -> Any:
+        """The factors."""
+        return self.scale
 
     def rounding(self, unit: float) -> float:
         """The gradient is a sum of products over positions."""
         return gamma(self._positions + 4, unit)
-
-    def _set_norm(self) -> float:
-        present = self.lipschitz(0.0)
-        trained = bool(self.trainable_variables)
-        return max(present, self.constraint.norm_bound) if trained else present
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
