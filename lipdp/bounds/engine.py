@@ -62,8 +62,14 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     totals, rows = _backward(graph, steps, g)
     _check_finite(model, totals, rows)
     parameters = [totals.get(id(v), 0.0) * _HOST for v in model.trainable_variables]
-    coarsest = max(step.unit for step in steps)
-    return GradientBounds(parameters, logit_bound, slope, coarsest, tuple(rows))
+    return GradientBounds(
+        parameters,
+        logit_bound=logit_bound,
+        loss_lipschitz=slope,
+        unit=max(step.unit for step in steps),
+        entries=max(step.call.shapes.entries for step in steps),
+        rows=tuple(rows),
+    )
 
 
 def lipschitz_constant(model: keras.Model) -> float:
@@ -92,9 +98,14 @@ def numerical_error(model: keras.Model) -> float:
     errors = dict.fromkeys(graph.inputs, 0.0)
     for step in forward_steps(graph):
         inherited = step.push_error([errors[key] for key in step.call.inputs])
-        own = times(step.slack, step.x_out if in_constraint_set(step.call.layer) else math.inf)
-        errors[step.call.output] = inherited + own
+        errors[step.call.output] = inherited + _own_error(step)
     return _HOST * errors[graph.output]
+
+
+def _own_error(step: Step) -> float:
+    if step.slack == 0.0:
+        return 0.0  # Exact, for every input: augmentation, which is the identity in inference.
+    return times(step.slack, step.x_out if in_constraint_set(step.call.layer) else math.inf)
 
 
 def in_constraint_set(layer: Any) -> bool:
@@ -114,7 +125,7 @@ def _checked_loss(loss: Any) -> LipschitzLoss:
         "The loss has no proved Lipschitz constant",
         received=getattr(loss, "name", loss),
         fix="Use a loss of lipdp.losses: TemperedCrossentropy, MulticlassHinge, "
-        "MeanAbsoluteError, ... (squared error has none for unbounded targets)",
+        "MeanAbsoluteError, MeanSquaredError(target_bound=...), ...",
     )
 
 

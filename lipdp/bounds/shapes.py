@@ -32,3 +32,8 @@ class Shapes:
     def positions(self) -> int:
         """Number of positions of the output: all its axes but the last."""
         return math.prod(self.output[:-1])
+
+    @property
+    def entries(self) -> int:
+        """Number of entries of the largest of these tensors."""
+        return max(math.prod(shape) for shape in (*self.inputs, self.output))

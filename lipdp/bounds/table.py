@@ -36,6 +36,7 @@ class GradientBounds:
         logit_bound: Bound of the norm of one sample's logits.
         loss_lipschitz: Bound of ``||dl/dz||``.
         unit: Coarsest unit round-off among the layers.
+        entries: Entries of the largest tensor of one sample: no gradient entry sums more terms.
         rows: How they came about, layer by layer.
     """
 
@@ -43,6 +44,7 @@ class GradientBounds:
     logit_bound: float
     loss_lipschitz: float
     unit: float
+    entries: int
     rows: tuple[BoundRow, ...]
 
     @property

@@ -185,11 +185,14 @@ def _noise_multiplier(
 def _sensitivities(bounds: GradientBounds, rows: int) -> tuple[float, ...]:
     """Bounds of the change of the computed sum.
 
-    In float64 the rounding of the sum is covered: each of the two neighbouring sums of at most
-    ``rows`` vectors of norm D is exact up to ``gamma_rows * rows * D`` (Higham, section 4.2).
-    In float32 that term is not included and the statement says so.
+    In float64 the rounding of the sum is covered. A kernel's gradient is one sum over rows and
+    positions, of at most n = rows times entries terms, whose absolute values add up to at most
+    ``rows D`` in norm: each of the two neighbouring sums is exact up to ``gamma_n rows D`` (Higham,
+    section 4.2). In float32 that term is not included and the statement says so.
     """
-    slack = 2.0 * rows * gamma(rows, bounds.unit) if _exact_sums(bounds) else 0.0
+    slack = 0.0
+    if _exact_sums(bounds):
+        slack = 2.0 * rows * gamma(rows * bounds.entries, bounds.unit)
     return tuple(d * (1.0 + slack) for d in bounds.parameters)
 
 
