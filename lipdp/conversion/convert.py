@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import keras
+import numpy as np
 
 from lipdp.bounds.graph import graph_of
 from lipdp.bounds.steps import step_of
@@ -17,7 +18,8 @@ from lipdp.layers import BoundedEmbedding, BoundedInput
 from lipdp.projections._checks import positive
 from lipdp.training import Model
 
-#: Layers whose output is still what the records hold; the ball comes behind them.
+#: Layers whose output is still what the records hold: the ball comes behind them, or behind all
+#: but a last factor.
 _PREPROCESSING = (
     keras.layers.RandomBrightness,
     keras.layers.RandomContrast,
@@ -44,9 +46,9 @@ def convert(
 
     Args:
         model: A built Sequential or Functional model of plain Keras layers.
-        input_radius: Euclidean norm to which each record is clipped, in the units that reach the
-            first layer behind leading preprocessing (``Rescaling`` and the like); if None, the
-            norm of a record whose entries are all 1.
+        input_radius: Euclidean norm to which each record is clipped, in the units behind leading
+            preprocessing (``Rescaling`` and augmentation); if None, the norm of a record whose
+            entries are all 1 there.
 
     Returns:
         The converted model, not compiled, and the changes in the order of the graph.
@@ -76,8 +78,9 @@ class _Calls:
 
     def __call__(self, layer: Any, inputs: Any, **kwargs: Any) -> Any:
         layers = self._counterparts(layer)
-        if not any(isinstance(made, _UNBOUNDED) for made in layers):
-            inputs = keras.tree.map_structure(self._bound, inputs)
+        if _is_factor(layer) or not any(isinstance(made, _UNBOUNDED) for made in layers):
+            factor = abs(layer.scale) if _is_factor(layer) else 1.0
+            inputs = keras.tree.map_structure(lambda t: self._bound(t, factor), inputs)
         for made in layers:
             inputs = made(inputs)
         return inputs
@@ -101,13 +104,13 @@ class _Calls:
         self.changes += inner.changes
         return (made,)
 
-    def _bound(self, tensor: Any) -> Any:
-        """A tensor that comes straight from an input, projected on a ball."""
+    def _bound(self, tensor: Any, factor: float) -> Any:
+        """A tensor that comes straight from an input, projected on a ball; ``factor`` follows."""
         if self._is_nested or not _is_raw(tensor):
             return tensor
         if id(tensor) not in self._bounded:
             shape = tuple(tensor.shape[1:])
-            radius = self._radius or math.sqrt(math.prod(shape))
+            radius = (self._radius or math.sqrt(math.prod(shape))) / factor
             self._bounded[id(tensor)] = BoundedInput(shape, radius)(tensor)
             why = f"every record is clipped to the norm {radius:g}"
             name = tensor._keras_history.operation.name
@@ -118,7 +121,17 @@ class _Calls:
 def _is_raw(tensor: Any) -> bool:
     """Whether nothing but preprocessing lies between an input of the model and a tensor."""
     made_by = tensor._keras_history.operation
-    return isinstance(made_by, (keras.layers.InputLayer, *_PREPROCESSING))
+    raw = isinstance(made_by, (keras.layers.InputLayer, *_PREPROCESSING))
+    return raw and not _is_factor(made_by)
+
+
+def _is_factor(layer: Any) -> bool:
+    """Whether a layer only multiplies by a number: the ball can stand in front of it.
+
+    There every layer has a bounded input, which certificates need.
+    """
+    rescaling = isinstance(layer, keras.layers.Rescaling) and np.ndim(layer.scale) == 0
+    return rescaling and layer.scale != 0 and not np.any(layer.offset)
 
 
 def _last_layer(model: keras.Model) -> Any:

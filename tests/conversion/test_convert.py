@@ -69,12 +69,27 @@ def test_the_converted_model_trains_privately_and_exports():
     )
 
 
-def test_the_ball_lies_behind_preprocessing_with_the_radius_given():
+def test_the_ball_lies_behind_augmentation_and_in_front_of_a_factor():
     model, changes = convert(plain_convnet(), input_radius=3.0)
     (ball,) = [layer for layer in model.layers if type(layer) is lipdp.layers.BoundedInput]
-    assert ball.radius == 3.0
-    assert type(ball._inbound_nodes[0].input_tensors[0]._keras_history.operation) is L.Rescaling
-    assert any("3" in change.why for change in changes if change.was == "input")
+    behind = ball._inbound_nodes[0].input_tensors[0]._keras_history.operation
+    assert type(behind) is L.RandomTranslation
+    assert ball.radius == 6.0  # in front of a factor 0.5
+    assert any("6" in change.why for change in changes if change.was == "input")
+
+
+def test_the_ball_lies_behind_a_shift():
+    shifted = [keras.Input((4,)), L.Rescaling(2.0, offset=-1.0), L.Dense(2)]
+    model, _ = convert(keras.Sequential(shifted), input_radius=3.0)
+    kinds = [type(layer) for layer in model.layers]
+    assert kinds.index(L.Rescaling) < kinds.index(lipdp.layers.BoundedInput)
+    assert model.layers[2].radius == 3.0
+
+
+def test_converted_models_certify():
+    model, _ = convert(plain_convnet(), input_radius=3.0)
+    x = np.random.default_rng(0).normal(size=(6, 6, 6, 2)).astype("float32")
+    assert np.all(lipdp.certify(model, x).radii > 0.0)
 
 
 def test_residual_nested_and_shared_layers():
