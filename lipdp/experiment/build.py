@@ -10,7 +10,7 @@ import keras
 
 from lipdp.config import Component, RunConfig
 from lipdp.errors import InvalidConfig, LipdpError
-from lipdp.losses import LOSSES, ClippedLoss
+from lipdp.losses import LOSSES, ClassWeighted, ClippedLoss
 from lipdp.models import MODELS
 from lipdp.privacy import PrivacyBudget
 from lipdp.training import Sequential
@@ -32,11 +32,16 @@ def build_model(config: RunConfig, num_features: int, num_outputs: int) -> Seque
 
 
 def build_loss(component: Component) -> keras.losses.Loss:
-    """The loss; the option ``max_norm`` clips each row's gradient with respect to the logits."""
+    """The loss, with two options that wrap it.
+
+    ``class_weights`` are public weights of the classes; ``max_norm`` clips each row's gradient with
+    respect to the logits, weights included.
+    """
     options = dict(component.options)
-    max_norm = options.pop("max_norm", None)
+    max_norm, weights = options.pop("max_norm", None), options.pop("class_weights", None)
     plain = Component(name=component.name, **options)
     loss = _call("loss", plain, LOSSES[component.name])
+    loss = loss if weights is None else ClassWeighted(loss, weights)
     return loss if max_norm is None else ClippedLoss(loss, max_norm=max_norm)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from lipdp.certificates import CertifiedAccuracy
+from lipdp.losses.base import LipschitzLoss
 
 
 def metrics_over_rows(metrics: Sequence[Any], num_outputs: int | None) -> list[Any]:
@@ -23,16 +24,17 @@ def metrics_over_rows(metrics: Sequence[Any], num_outputs: int | None) -> list[A
 
 
 def certified_metric(
-    num_outputs: int | None, task: str, radius: float | None
+    num_outputs: int | None, loss: LipschitzLoss, radius: float | None
 ) -> CertifiedAccuracy | None:
     """Certified accuracy at one radius, or None where it means nothing.
 
     Args:
         num_outputs: Number of logits, or None if the model is not built.
-        task: The loss's task.
+        loss: Says what the logits mean; certificates are about one class a record.
         radius: L2 radius, or None.
     """
-    if radius is None or num_outputs is None or task == "regression":
+    one_class = loss.task not in ("regression", "multilabel") and loss.positions is None
+    if radius is None or num_outputs is None or not one_class:
         return None
     return CertifiedAccuracy(radius, lipschitz=float("inf"))
 

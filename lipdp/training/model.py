@@ -10,6 +10,7 @@ from keras import ops
 
 from lipdp.bounds import GradientBounds, gradient_bounds, lipschitz_constant, numerical_error
 from lipdp.errors import InvalidState, UnsafeSetting
+from lipdp.losses.base import LipschitzLoss
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
 from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
 from lipdp.training.callbacks import LedgerCallback, unknown_callbacks
@@ -87,7 +88,7 @@ class PrivateTraining(_Base):
             metrics, weighted_metrics = (
                 None,
                 self._private_metrics(
-                    [*(metrics or ()), *(weighted_metrics or ())], loss.task, certified_radius
+                    [*(metrics or ()), *(weighted_metrics or ())], loss, certified_radius
                 ),
             )
             kwargs["auto_scale_loss"] = False
@@ -96,10 +97,10 @@ class PrivateTraining(_Base):
         )
 
     def _private_metrics(
-        self, metrics: Sequence[Any], task: str, radius: float | None
+        self, metrics: Sequence[Any], loss: LipschitzLoss, radius: float | None
     ) -> list[Any]:
         num_outputs = self.output_shape[-1] if self.built else None
-        self._private.certified = certified_metric(num_outputs, task, radius)
+        self._private.certified = certified_metric(num_outputs, loss, radius)
         extra = [] if self._private.certified is None else [self._private.certified]
         return [*metrics_over_rows(metrics, num_outputs), *extra]
 

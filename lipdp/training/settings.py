@@ -57,7 +57,7 @@ def check_fit(options: Mapping[str, Any]) -> None:
             raise UnsafeSetting(
                 f"{name} is refused in a private fit. {reason}",
                 received=options[name],
-                fix=f"Leave {name} out (public class weights belong into the loss)",
+                fix=f"Leave {name} out; for public class weights use lipdp.losses.ClassWeighted",
             )
 
 

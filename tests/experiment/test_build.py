@@ -1,0 +1,25 @@
+"""Options of a loss section."""
+
+import math
+
+import pytest
+
+from lipdp.config import Component
+from lipdp.errors import InvalidConfig, InvalidValue
+from lipdp.experiment.build import build_loss
+
+
+def test_weights_lie_inside_the_clip():
+    section = {"name": "multiclass_hinge", "margin": 0.5, "class_weights": [1.0, 3.0, 0.5]}
+    weighted = build_loss(Component(**section))
+    assert weighted.lipschitz(math.inf, 3) == pytest.approx(3.0 * math.sqrt(2.0))
+    clipped = build_loss(Component(**section, max_norm=0.7))
+    assert clipped.lipschitz(math.inf, 3) == 0.7
+    assert clipped.loss.loss.margin == 0.5
+
+
+def test_wrong_options_are_named():
+    with pytest.raises(InvalidConfig, match="margins"):
+        build_loss(Component(name="multiclass_hinge", margins=1.0))
+    with pytest.raises(InvalidValue, match="class weight"):
+        build_loss(Component(name="multiclass_hinge", class_weights=[1.0, -1.0]))
