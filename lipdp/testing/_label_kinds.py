@@ -50,6 +50,13 @@ def _proper(
         yield "labels in a column", lambda: rng.integers(0, outputs, column)
         yield "one-hot labels", lambda: np.eye(outputs)[rng.integers(0, outputs, lead)]
         yield "soft labels", lambda: rng.dirichlet(np.full(outputs, 0.5), lead)
+        yield "nearly soft labels", lambda: _nearly_simplex(outputs, lead, rng)
     elif task == "multilabel":
         yield "labels", lambda: rng.integers(0, 2, vector)
         yield "soft labels", lambda: rng.random(vector)
+
+
+def _nearly_simplex(outputs: int, lead: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Rows that rounding may have moved off the simplex, some of them too far."""
+    rows = rng.dirichlet(np.full(outputs, 0.2), lead) * (1.0 + rng.normal(size=(*lead, 1)) * 1e-3)
+    return rows - rng.choice([0.0, 5e-7, 2e-6], rows.shape)

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from lipdp.bounds.probe import GradientProbe, Point
+from lipdp.testing._weights import copies, restore
 
 
 class LayerProbe:
@@ -31,7 +32,7 @@ class LayerProbe:
         self.shape = tuple(shape)
         self.rows = rows
         self.training = training
-        self._state = [(v, ops.convert_to_numpy(v.value)) for v in layer.non_trainable_variables]
+        self._state = copies(layer.non_trainable_variables)
         self._point = Point((rows, *self.shape), dtype=layer.compute_dtype)
         self.output_shape = self.forward(np.zeros((rows, *self.shape))).shape[1:]
         self._probe = GradientProbe([self._point, layer], self._function)
@@ -48,17 +49,16 @@ class LayerProbe:
 
     def restore(self) -> None:
         """Puts the layer's state back."""
-        for variable, value in self._state:
-            variable.assign(value)
+        restore(self.layer.non_trainable_variables, self._state)
 
     def state(self) -> list[np.ndarray]:
         """The layer's non-trainable variables now."""
-        return [ops.convert_to_numpy(v.value) for v, _ in self._state]
+        return copies(self.layer.non_trainable_variables)
 
     def draws_randomness(self) -> bool:
         """Whether a call moves the state, as that of a random generator."""
         self.forward(np.zeros((self.rows, *self.shape)))
-        pairs = zip(self.state(), (value for _, value in self._state), strict=True)
+        pairs = zip(self.state(), self._state, strict=True)
         return any(not np.array_equal(now, before) for now, before in pairs)
 
     def forward(self, batch: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from lipdp.bounds.probe import GradientProbe, Point
+from lipdp.testing._weights import copies, restore
 
 #: One array for each input of a model.
 Rows = list[np.ndarray]
@@ -28,7 +29,7 @@ class ModelProbe:
         self.variables = list(model.trainable_variables)
         self.shapes = [tuple(t.shape[1:]) for t in model.inputs]
         self.whole = ["int" in str(t.dtype) for t in model.inputs]
-        self._state = [(v, ops.convert_to_numpy(v.value)) for v in model.non_trainable_variables]
+        self._state = copies(model.non_trainable_variables)
         self._points = [Point((1, *shape), _float_type(model)) for shape in self.shapes]
         self._probe = GradientProbe([*self._points, model], self._function)
 
@@ -63,8 +64,7 @@ class ModelProbe:
         return np.asarray(array).astype(dtype)
 
     def _restore(self) -> None:
-        for variable, value in self._state:
-            variable.assign(value)
+        restore(self.model.non_trainable_variables, self._state)
 
     def _nest(self, tensors: list[Any]) -> Any:
         if isinstance(self.model, keras.Sequential):

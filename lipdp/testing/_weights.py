@@ -40,11 +40,16 @@ def push(variables: Sequence[Any], rng: np.random.Generator) -> None:
 @contextmanager
 def put_back(variables: Sequence[Any]) -> Iterator[None]:
     """Restores the values that variables have now, whatever happens."""
-    values = [ops.convert_to_numpy(v.value).copy() for v in variables]
+    values = copies(variables)
     try:
         yield
     finally:
         restore(variables, values)
+
+
+def copies(variables: Sequence[Any]) -> list[np.ndarray]:
+    """Values as they are now; what the backend returns may be a view of the variable."""
+    return [np.array(ops.convert_to_numpy(v.value)) for v in variables]
 
 
 def restore(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:

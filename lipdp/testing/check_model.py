@@ -7,7 +7,6 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from lipdp.bounds import gradient_bounds
 from lipdp.errors import InvalidValue
@@ -16,7 +15,7 @@ from lipdp.testing._model_pairs import check_rows, try_pairs
 from lipdp.testing._model_probe import ModelProbe, Rows
 from lipdp.testing._points import adversarial_points, hostile_points, norm, scaled_to
 from lipdp.testing._report import Comparison, Tightness
-from lipdp.testing._weights import assign_projected, push, put_back, restore
+from lipdp.testing._weights import assign_projected, copies, push, put_back, restore
 
 _LABELS = 8
 
@@ -110,7 +109,7 @@ class _ModelSearch:
             moves = self._directions(row, label, target, stuck)
             # Projections cost more than gradients, so weights move less often.
             weights = self.variables if step % 3 == 0 else []
-            before = [ops.convert_to_numpy(v.value).copy() for v in weights]
+            before = copies(weights)
             moved = [_moved(a, d, length) for a, d in zip(row, moves, strict=False)]
             for v, value, direction in zip(weights, before, moves[len(row) :], strict=False):
                 assign_projected(v, _moved(value, direction, length))
@@ -138,7 +137,7 @@ class _ModelSearch:
             return [self.rng.normal(size=shape) for shape in shapes]
         gradient = self.probe.gradients(row, label)[1][target].astype("float64")
         variable = self.variables[target]
-        value = ops.convert_to_numpy(variable.value).copy()
+        (value,) = copies([variable])
         step = scaled_to(gradient, 1e-2 * max(norm(value), 1e-2))
         ends = []
         for sign in (1.0, -1.0):

@@ -43,11 +43,11 @@ def test_the_search_comes_close_to_every_bound():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [net, trained])
-def test_ten_thousand_random_and_sixteen_sought_inputs(make):
+def test_ten_thousand_random_and_two_hundred_sought_inputs(make):
     model, rng = make(), np.random.default_rng(0)
     bounds = np.asarray(lipdp.bounds.gradient_bounds(model, LOSS).parameters)
-    scale = 10.0 ** rng.uniform(-3, 3, size=(5000, 1))
-    x = (rng.normal(size=(5000, 8)) * scale).astype("float32")
+    scale = 10.0 ** rng.uniform(-3, 3, size=(10_000, 1))
+    x = (rng.normal(size=(10_000, 8)) * scale).astype("float32")
     norms = per_sample_gradient_norms(model, LOSS, x, rng.integers(0, 4, len(x)))
     assert (norms <= bounds).all()
-    assert check_model(model, LOSS, steps=20, starts=16).best > 0.95
+    assert check_model(model, LOSS, steps=20, starts=200).best > 0.95
