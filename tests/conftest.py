@@ -21,6 +21,9 @@ settings.load_profile("lipdp")
 
 ROOT = Path(__file__).parent.parent
 
+#: On tensors of a few entries PyTorch's threads triple the work, and other tests run beside.
+_ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+
 
 @pytest.fixture(scope="session")
 def run_on_backend() -> Callable[[str, Path, str], None]:
@@ -31,7 +34,7 @@ def run_on_backend() -> Callable[[str, Path, str], None]:
             pytest.skip(f"{backend} is not installed")
         done = subprocess.run(
             [sys.executable, str(script), check],
-            env={**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, **_ONE_THREAD, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             timeout=400,

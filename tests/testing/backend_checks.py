@@ -20,6 +20,7 @@ from lipdp.losses import (
     TemperedCrossentropy,
 )
 from lipdp.testing import check_layer, check_loss, check_model
+from lipdp.testing.parts import LAYERS
 
 
 class Sort(NonExpansiveLayer):
@@ -91,6 +92,28 @@ def check_layers():
     assert check_layer(Sort(), (6,), 2.0).best > 0.999
     for layer in (Centre(), Double(), BatchClip()):
         assert caught(layer), layer.name
+
+
+def check_own_layers_0():
+    _check_parts(0)
+
+
+def check_own_layers_1():
+    _check_parts(1)
+
+
+def check_own_layers_2():
+    _check_parts(2)
+
+
+def check_own_layers_3():
+    _check_parts(3)
+
+
+def _check_parts(share):
+    """Every fourth layer of the package, so that shares can run side by side."""
+    for part in LAYERS[share::4]:
+        assert part.check().best > part.least, part.name
 
 
 def check_merging_layers():

@@ -23,3 +23,11 @@ CHECKS = [
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_backend(run_on_backend, backend, check):
     run_on_backend(backend, SCRIPT, check)
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_every_layer(run_on_backend, backend, share):
+    # On TensorFlow the slow tests run them.
+    run_on_backend(backend, SCRIPT, f"check_own_layers_{share}")
