@@ -12,7 +12,7 @@ from lipdp.testing._points import norm
 from lipdp.testing._report import Comparison
 
 _PAIRS = 16
-_STEPS = 6
+_STEPS = 24
 
 
 def try_pairs(probe: ModelProbe, row: Rows, result: Comparison, rng: np.random.Generator) -> None:
@@ -30,7 +30,7 @@ def try_pairs(probe: ModelProbe, row: Rows, result: Comparison, rng: np.random.G
     others = [_around(a, 10.0 ** rng.uniform(-2, 0), rng) for a in row]
     at, best = probe.forward(ones).astype("float64"), np.zeros(_PAIRS)
     for _ in range(_STEPS):
-        noise = [0.5 * norm(a[0] - b[0]) for a, b in zip(ones, others, strict=True)]
+        noise = [0.3 * norm(a[0] - b[0]) for a, b in zip(ones, others, strict=True)]
         new = [_shaken(a, s, rng) for a, s in zip(others, noise, strict=True)]
         changes = np.linalg.norm(probe.forward(new) - at, axis=1)
         gaps = _distances(ones, new)
