@@ -14,11 +14,19 @@ from lipdp.privacy.accountants import (
 )
 from lipdp.privacy.allocation import ALLOCATIONS, allocate, effective_multiplier
 from lipdp.privacy.budget import PrivacyBudget
-from lipdp.privacy.calibration import calibrate_noise_multiplier, max_steps
+from lipdp.privacy.calibration import (
+    calibrate,
+    calibrate_noise_multiplier,
+    first_steps,
+    max_steps,
+)
 from lipdp.privacy.capacity import Capacity, capacity, overflow_probability
-from lipdp.privacy.ledger import PrivacyLedger
-from lipdp.privacy.phase import Phase
-from lipdp.privacy.sampler import PoissonSampler
+from lipdp.privacy.fixed_sampler import FixedSizeSampler, FullBatchSampler, ShuffledSampler
+from lipdp.privacy.ledger import TRAINING, PrivacyLedger
+from lipdp.privacy.phase import POISSON, Draw, Phase
+from lipdp.privacy.poisson_sampler import PoissonSampler, TruncatedPoissonSampler
+from lipdp.privacy.sampler import Sampler
+from lipdp.privacy.samplers import SAMPLERS, find_sampler
 from lipdp.privacy.statement import NOT_COVERED, PrivacyStatement, accountant_library
 
 __all__ = [
@@ -26,23 +34,35 @@ __all__ = [
     "ADJACENCIES",
     "ALLOCATIONS",
     "NOT_COVERED",
+    "POISSON",
+    "SAMPLERS",
+    "TRAINING",
     "Accountant",
     "Accounted",
     "Capacity",
+    "Draw",
+    "FixedSizeSampler",
+    "FullBatchSampler",
     "Phase",
     "PoissonSampler",
     "PrivacyBudget",
     "PrivacyLedger",
     "PrivacyStatement",
+    "Sampler",
+    "ShuffledSampler",
+    "TruncatedPoissonSampler",
     "account",
     "accountant_library",
     "allocate",
+    "calibrate",
     "calibrate_noise_multiplier",
     "capacity",
     "effective_multiplier",
     "epsilon",
     "epsilon_curve",
     "epsilon_of",
+    "find_sampler",
+    "first_steps",
     "max_steps",
     "overflow_probability",
 ]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from lipdp.errors import UnknownName
+from lipdp.errors import InvalidValue, UnknownName
 from lipdp.privacy._pld import COARSE, FINE, pld_epsilon
 from lipdp.privacy._rdp import rdp_epsilon
 from lipdp.privacy.gaussian import gaussian_epsilon, total_mu
@@ -56,26 +56,24 @@ class Accountant:
     Attributes:
         name: As in a budget, such as ``"pld"``.
         title: In words.
-        bound: ``(phases, delta, coarse) -> epsilon`` for merged phases with noise.
+        bound: ``(phases, delta, coarse) -> epsilon`` for merged phases with noise, where the
+            noise multiplier is over the change that a neighbour makes to the sum.
+        replaced: Where there is more to say: the same under replace-one, noise multiplier over
+            the bound of one row.
     """
 
     name: str
     title: str
     bound: Callable[[Phases, float, bool], float]
-
-    def account(self, phases: Iterable[Phase], delta: float, *, coarse: bool = False) -> Accounted:
-        """Epsilon of the composition under add/remove.
-
-        Args:
-            phases: What was run.
-            delta: Target delta.
-            coarse: Faster and looser, still an upper bound.
-        """
-        return _account(self, merge_phases(phases), float(delta), coarse)
+    replaced: Callable[[Phases, float, bool], float] | None = None
 
 
 def _pld_bound(phases: Phases, delta: float, coarse: bool) -> float:
     return pld_epsilon(phases, delta, COARSE if coarse else FINE)
+
+
+def _pld_replaced(phases: Phases, delta: float, coarse: bool) -> float:
+    return pld_epsilon(phases, delta, COARSE if coarse else FINE, replaced=True)
 
 
 def _rdp_bound(phases: Phases, delta: float, coarse: bool) -> float:
@@ -83,26 +81,43 @@ def _rdp_bound(phases: Phases, delta: float, coarse: bool) -> float:
 
 
 _RDP = Accountant("rdp", "Renyi divergences", _rdp_bound)
-_PLD = Accountant("pld", "privacy loss distribution", _pld_bound)
+_PLD = Accountant("pld", "privacy loss distribution", _pld_bound, _pld_replaced)
 
 ACCOUNTANTS: Mapping[str, Accountant] = MappingProxyType({"pld": _PLD, "rdp": _RDP})
 
 
 @functools.lru_cache(maxsize=512)
-def _account(accountant: Accountant, phases: Phases, delta: float, coarse: bool) -> Accounted:
+def _account(
+    accountant: Accountant, phases: Phases, delta: float, adjacency: str, coarse: bool
+) -> Accounted:
     if not phases:
         return Accounted(0.0, "no steps")
     if any(phase.noise_multiplier == 0.0 for phase in phases):
         return Accounted(math.inf, "no noise")
-    full = gaussian_epsilon(total_mu(phases), delta)
+    factor = ADJACENCIES[adjacency]
+    scaled = tuple(replace(p, noise_multiplier=p.noise_multiplier * factor) for p in phases)
+    full = gaussian_epsilon(total_mu(scaled), delta)
     if full == 0.0 or all(phase.sampling_rate == 1.0 for phase in phases):
         return Accounted(full, "closed form of the Gaussian mechanism")
     found = [Accounted(full, "closed form of the Gaussian mechanism, without amplification")]
-    if min(phase.noise_multiplier for phase in phases) >= _LEAST_NOISE:
+    if min(phase.noise_multiplier for phase in scaled) >= _LEAST_NOISE:
         found += [
-            Accounted(one.bound(phases, delta, coarse), one.title) for one in {accountant, _RDP}
+            Accounted(one.bound(scaled, delta, coarse), one.title) for one in {accountant, _RDP}
         ]
+        if adjacency == "replace-one" and accountant.replaced is not None:
+            found.append(Accounted(accountant.replaced(phases, delta, coarse), accountant.title))
     return min(found, key=lambda one: one.epsilon)
+
+
+def _check_draws(phases: Phases, adjacency: str) -> None:
+    """Refuses draws that are accounted under another relation only."""
+    fixed = [phase for phase in phases if phase.draw.name == "fixed-size"]
+    if fixed and adjacency != "replace-one":
+        raise InvalidValue(
+            "Batches of a fixed size drawn without replacement are accounted under replace-one",
+            received=adjacency,
+            fix='Use adjacency="replace-one", or Poisson sampling',
+        )
 
 
 def account(
@@ -123,14 +138,14 @@ def account(
         coarse: Faster and looser, still an upper bound.
 
     Raises:
-        InvalidValue: If delta is outside (0, 1).
+        InvalidValue: If delta is outside (0, 1), or a draw is not accounted under the adjacency.
         UnknownName: If accountant or adjacency is unknown.
     """
     check_delta(delta)
     chosen = find_accountant(accountant)
-    factor = ADJACENCIES[check_adjacency(adjacency)]
-    scaled = [replace(p, noise_multiplier=p.noise_multiplier * factor) for p in phases]
-    return chosen.account(scaled, delta, coarse=coarse)
+    merged = merge_phases(phases)
+    _check_draws(merged, check_adjacency(adjacency))
+    return _account(chosen, merged, float(delta), adjacency, coarse)
 
 
 def epsilon_of(

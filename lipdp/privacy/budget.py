@@ -10,6 +10,8 @@ from lipdp.errors import InvalidValue
 from lipdp.privacy.accountants import check_adjacency, find_accountant
 from lipdp.privacy.allocation import find_allocation
 from lipdp.privacy.phase import check_delta, check_epsilon, check_noise_multiplier, is_number
+from lipdp.privacy.samplers import check_sampling
+from lipdp.privacy.schedule import check_schedule
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,18 @@ class PrivacyBudget:
         accountant: ``"pld"`` or ``"rdp"``.
         allocation: ``"optimal"``, ``"global"`` or ``"per-layer"``.
         adjacency: ``"add-remove"``, ``"zero-out"`` or ``"replace-one"``.
+        sampling: How batches are drawn: ``"poisson"``, ``"truncated-poisson"``, ``"shuffled"``,
+            ``"fixed-size"`` or ``"full-batch"``.
+        noise_schedule: Pairs ``(epoch, factor)``: from that epoch on (the first is 0) the noise
+            multiplier is the factor times the base one; public constants.
+        secure_noise: Whether the noise comes from a cryptographic generator, on a grid that leaves
+            no trace of floating-point arithmetic.
         seed: Makes sampling and noise reproducible, for experiments on public data.
 
     Raises:
-        InvalidValue: If a number is outside its domain, or epsilon and noise_multiplier are
-            both missing.
-        UnknownName: If accountant, allocation or adjacency is unknown.
+        InvalidValue: If a number is outside its domain, epsilon and noise_multiplier are both
+            missing, or the sampling is not accounted under the adjacency.
+        UnknownName: If accountant, allocation, adjacency or sampling is unknown.
     """
 
     epsilon: float | None = None
@@ -40,6 +48,9 @@ class PrivacyBudget:
     accountant: str = field(default="pld", kw_only=True)
     allocation: str = field(default="optimal", kw_only=True)
     adjacency: str = field(default="add-remove", kw_only=True)
+    sampling: str = field(default="poisson", kw_only=True)
+    noise_schedule: tuple[tuple[int, float], ...] = field(default=(), kw_only=True)
+    secure_noise: bool = field(default=False, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -54,6 +65,9 @@ class PrivacyBudget:
         find_accountant(self.accountant)
         find_allocation(self.allocation)
         check_adjacency(self.adjacency)
+        check_sampling(self.sampling, self.adjacency)
+        schedule = tuple((epoch, factor) for epoch, factor in self.noise_schedule)
+        object.__setattr__(self, "noise_schedule", check_schedule(schedule))
         _check_seed(self.seed)
 
     def resolve_delta(self, num_examples: int) -> float:

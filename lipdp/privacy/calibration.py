@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lipdp.errors import InvalidValue
 from lipdp.privacy.accountants import ADJACENCIES, account, check_adjacency, epsilon_of
-from lipdp.privacy.gaussian import gaussian_epsilon
+from lipdp.privacy.gaussian import gaussian_epsilon, total_mu
 from lipdp.privacy.phase import (
     Phase,
     check_delta,
@@ -19,6 +20,10 @@ from lipdp.privacy.phase import (
 #: The search ends when this part of the target is used.
 _USED = 0.9993
 _AIM = 0.9997
+#: With more than this part spent, hardly any noise would be enough.
+_MOST_SPENT = 0.995
+
+Ahead = Callable[[float], Sequence[Phase]]
 
 
 def calibrate_noise_multiplier(
@@ -47,26 +52,76 @@ def calibrate_noise_multiplier(
         InvalidValue: If a number is outside its domain.
         UnknownName: If accountant or adjacency is unknown.
     """
-    _check_target(epsilon, delta, sampling_rate, steps)
-    factor = ADJACENCIES[check_adjacency(adjacency)]
-    if steps == 0:
-        return 0.0
-
-    def cost(noise_multiplier: float, coarse: bool) -> float:
-        phase = Phase(sampling_rate, noise_multiplier, steps)
-        return account(
-            [phase], delta, accountant=accountant, adjacency=adjacency, coarse=coarse
-        ).epsilon
-
-    enough = math.sqrt(steps) / _full_batch_mu(epsilon, delta) / factor
-    return _least_noise(cost, enough, epsilon)
-
-
-def _check_target(epsilon: float, delta: float, sampling_rate: float, steps: int) -> None:
-    check_epsilon(epsilon)
-    check_delta(delta)
     check_sampling_rate(sampling_rate)
     check_steps(steps)
+    return calibrate(
+        lambda noise_multiplier: [Phase(sampling_rate, noise_multiplier, steps)],
+        epsilon,
+        delta,
+        accountant=accountant,
+        adjacency=adjacency,
+    )
+
+
+def calibrate(
+    ahead: Ahead,
+    epsilon: float,
+    delta: float,
+    *,
+    spent: Sequence[Phase] = (),
+    accountant: str = "pld",
+    adjacency: str = "add-remove",
+) -> float:
+    """Least noise multiplier with which the phases ahead keep the whole within epsilon.
+
+    Guarantees: the epsilon computed anew from what was spent and ``ahead`` of the returned
+    multiplier, with the same accountant, is at most the target.
+
+    Args:
+        ahead: From a noise multiplier to the phases that it sets; each multiplier among them
+            grows in proportion to it.
+        epsilon: Target, positive and finite.
+        delta: Target delta, in (0, 1).
+        spent: What was run before.
+        accountant: ``"pld"`` or ``"rdp"``.
+        adjacency: ``"add-remove"``, ``"zero-out"`` or ``"replace-one"``.
+
+    Raises:
+        InvalidValue: If a number is outside its domain, or what was spent leaves nothing.
+        UnknownName: If accountant or adjacency is unknown.
+    """
+    check_epsilon(epsilon)
+    check_delta(delta)
+    factor = ADJACENCIES[check_adjacency(adjacency)]
+
+    def cost(noise_multiplier: float, coarse: bool) -> float:
+        phases = [*spent, *ahead(noise_multiplier)]
+        # A coarse bound of what was spent may exceed the target for every noise.
+        return account(
+            phases,
+            delta,
+            accountant=accountant,
+            adjacency=adjacency,
+            coarse=coarse and not spent,
+        ).epsilon
+
+    mu = total_mu(ahead(1.0))
+    if mu == 0.0:
+        return 0.0
+    _check_left(spent, epsilon, delta, accountant, adjacency)
+    return _least_noise(cost, mu / _full_batch_mu(epsilon, delta) / factor, epsilon)
+
+
+def _check_left(
+    spent: Sequence[Phase], epsilon: float, delta: float, accountant: str, adjacency: str
+) -> None:
+    before = account(spent, delta, accountant=accountant, adjacency=adjacency).epsilon
+    if before >= _MOST_SPENT * epsilon:
+        raise InvalidValue(
+            f"Earlier accesses to the rows cost epsilon {before:.4g} and leave nothing",
+            received=epsilon,
+            fix="Use a larger epsilon",
+        )
 
 
 def _full_batch_mu(epsilon: float, delta: float) -> float:
@@ -135,24 +190,20 @@ def _guess(low: _Point, high: _Point, aim: float, *, halve: bool) -> float:
 
 def max_steps(
     spent: Sequence[Phase],
-    sampling_rate: float,
-    noise_multiplier: float,
+    ahead: Sequence[Phase],
     epsilon: float,
     delta: float,
-    limit: int,
     *,
     accountant: str = "pld",
     adjacency: str = "add-remove",
 ) -> int:
-    """Most further steps, up to a limit, that keep the whole composition within epsilon.
+    """Most steps of the phases ahead, in their order, that keep the whole within epsilon.
 
     Args:
         spent: What was run before.
-        sampling_rate: Of the further steps.
-        noise_multiplier: Of the further steps.
+        ahead: What is wanted, one phase after the other.
         epsilon: The budget, for what was spent and the further steps together.
         delta: Target delta.
-        limit: Steps that are wanted.
         accountant: ``"pld"`` or ``"rdp"``.
         adjacency: ``"add-remove"``, ``"zero-out"`` or ``"replace-one"``.
 
@@ -163,15 +214,25 @@ def max_steps(
         InvalidValue: If a number is outside its domain.
         UnknownName: If accountant or adjacency is unknown.
     """
-    _check_target(epsilon, delta, sampling_rate, limit)
+    check_epsilon(epsilon)
+    limit = sum(phase.steps for phase in ahead)
 
     def cost(steps: int) -> float:
-        phases = [*spent, Phase(sampling_rate, noise_multiplier, steps)]
+        phases = [*spent, *first_steps(ahead, steps)]
         return epsilon_of(phases, delta, accountant=accountant, adjacency=adjacency)
 
     if limit == 0 or cost(limit) <= epsilon:
-        return int(limit)
-    return 0 if cost(0) > epsilon else _last_within(cost, epsilon, int(limit))
+        return limit
+    return 0 if cost(0) > epsilon else _last_within(cost, epsilon, limit)
+
+
+def first_steps(phases: Sequence[Phase], steps: int) -> list[Phase]:
+    """The phases up to a number of steps."""
+    found = []
+    for phase in phases:
+        found.append(replace(phase, steps=min(phase.steps, steps)))
+        steps -= found[-1].steps
+    return found
 
 
 def _last_within(cost: Callable[[int], float], budget: float, limit: int) -> int:

@@ -19,7 +19,11 @@ _ROUNDING = 16 * 2.0**-53
 
 
 def total_mu(phases: Iterable[Phase]) -> float:
-    """``sqrt(sum steps / z^2)``, as if every row were in every batch; infinite without noise."""
+    """``sqrt(sum steps / z^2)``, as if every row were in every batch; infinite without noise.
+
+    A row that is added to a truncated draw may push another one out: it changes the sum by twice
+    its own bound.
+    """
     terms = [_mu(phase) for phase in phases if phase.steps]
     return math.hypot(*terms) * (1.0 + _ROUNDING) if terms else 0.0
 
@@ -27,7 +31,8 @@ def total_mu(phases: Iterable[Phase]) -> float:
 def _mu(phase: Phase) -> float:
     if phase.noise_multiplier == 0.0:
         return math.inf
-    return math.sqrt(phase.steps) / phase.noise_multiplier
+    rows_changed = 2.0 if phase.draw.name == "truncated-poisson" else 1.0
+    return rows_changed * math.sqrt(phase.steps) / phase.noise_multiplier
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

@@ -5,19 +5,46 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Any
+from dataclasses import astuple, fields
+from typing import Any, NamedTuple
 
 from lipdp.errors import InvalidData, InvalidValue, LipdpError
 from lipdp.privacy.accountants import Accounted, account, check_adjacency
-from lipdp.privacy.phase import Phase, check_delta, is_number, merge_phases
+from lipdp.privacy.phase import (
+    POISSON,
+    Draw,
+    Phase,
+    check_delta,
+    check_noise_multiplier,
+    is_number,
+    merge_phases,
+)
 
 _FORMAT = "lipdp privacy ledger"
-_VERSION = 1
-_KEYS = {"format", "version", "adjacency", "unknown_history", "entries", "sha256"}
+_VERSION = 2
+_KEYS = {"format", "version", "adjacency", "unknown_history", "calibrated", "entries", "sha256"}
+
+#: Purpose of the accesses that train a model; others are named in words.
+TRAINING = "training"
+
+_MOST_STEPS = 2**53
+
+
+class _Entry(NamedTuple):
+    """Equal accesses, as the ledger tells them apart."""
+
+    purpose: str
+    sampling_rate: float
+    noise_multiplier: float
+    draw: Draw
+    price: float
+
+    def phase(self, steps: int) -> Phase:
+        return Phase(self.sampling_rate, self.noise_multiplier, steps, self.draw)
 
 
 class PrivacyLedger:
-    """Append-only record of the private steps taken on one data set.
+    """Append-only record of the private accesses to one data set.
 
     Guarantees:
 
@@ -32,7 +59,8 @@ class PrivacyLedger:
     def __init__(self, adjacency: str = "add-remove") -> None:
         self._adjacency = check_adjacency(adjacency)
         self._unknown_history = False
-        self._counts: dict[tuple[float, float, float], int] = {}
+        self._calibrated: float | None = None
+        self._counts: dict[_Entry, int] = {}
 
     def record(
         self,
@@ -41,26 +69,37 @@ class PrivacyLedger:
         steps: int = 1,
         *,
         overflow_probability: float = 0.0,
+        draw: Draw = POISSON,
+        purpose: str = TRAINING,
     ) -> None:
-        """Adds steps. Another access by the Gaussian mechanism is a step of sampling rate 1.
+        """Adds accesses. One to all rows, such as a private mean, has sampling rate 1.
 
         Args:
             sampling_rate: Probability that one row entered a batch.
             noise_multiplier: Standard deviation over sensitivity.
-            steps: How many equal steps.
-            overflow_probability: Price in delta of one step; see ``Capacity``.
+            steps: How many equal accesses.
+            overflow_probability: Price in delta of one access; see ``Capacity``.
+            draw: How the rows were chosen.
+            purpose: ``"training"``, or what else the rows were used for, in words.
 
         Raises:
             InvalidValue: If an argument is outside its domain.
         """
-        phase = Phase(sampling_rate, noise_multiplier, steps)
+        phase = Phase(sampling_rate, noise_multiplier, steps, draw)
         if not is_number(overflow_probability) or not 0.0 <= overflow_probability <= 1.0:
             raise InvalidValue(
                 "The overflow probability must lie in [0, 1]", received=overflow_probability
             )
-        key = (phase.sampling_rate, phase.noise_multiplier, float(overflow_probability))
+        entry = _Entry(
+            purpose, phase.sampling_rate, phase.noise_multiplier, draw, float(overflow_probability)
+        )
         if phase.steps:
-            self._counts[key] = self._counts.get(key, 0) + phase.steps
+            self._counts[entry] = self._counts.get(entry, 0) + phase.steps
+
+    def calibrate(self, noise_multiplier: float) -> None:
+        """Remembers the multiplier that the first training was calibrated to."""
+        check_noise_multiplier(noise_multiplier)
+        self._calibrated = float(noise_multiplier)
 
     def mark_unknown(self) -> None:
         """States that the data was used before in ways that nobody recorded; for good."""
@@ -81,8 +120,10 @@ class PrivacyLedger:
                 fix="Continue with the adjacency that the first training used",
             )
         self._unknown_history |= other._unknown_history
-        for key, steps in other._counts.items():
-            self._counts[key] = max(steps, self._counts.get(key, 0))
+        if self._calibrated is None:
+            self._calibrated = other._calibrated
+        for entry, steps in other._counts.items():
+            self._counts[entry] = max(steps, self._counts.get(entry, 0))
 
     @property
     def adjacency(self) -> str:
@@ -95,19 +136,34 @@ class PrivacyLedger:
         return self._unknown_history
 
     @property
+    def calibrated(self) -> float | None:
+        """Noise multiplier that the first training was calibrated to; None before."""
+        return self._calibrated
+
+    @property
     def steps(self) -> int:
-        """Number of steps recorded."""
-        return sum(self._counts.values())
+        """Number of accesses recorded for training."""
+        return sum(n for entry, n in self._counts.items() if entry.purpose == TRAINING)
+
+    @property
+    def other_accesses(self) -> tuple[str, ...]:
+        """What else the rows were used for, with its noise."""
+        return tuple(
+            f"{entry.purpose}: {n} {'access' if n == 1 else 'accesses'} at noise multiplier"
+            f" {entry.noise_multiplier:.6g}, inside epsilon"
+            for entry, n in self._counts.items()
+            if entry.purpose != TRAINING
+        )
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """What was recorded, equal steps added up."""
-        return merge_phases(Phase(q, z, steps) for (q, z, _), steps in self._counts.items())
+        """What was recorded, equal accesses added up."""
+        return merge_phases(entry.phase(steps) for entry, steps in self._counts.items())
 
     @property
     def overflow_delta(self) -> float:
-        """Price in delta of the overflow of all steps so far."""
-        total = math.fsum(steps * price for (_, _, price), steps in self._counts.items())
+        """Price in delta of the overflow of all accesses so far."""
+        total = math.fsum(steps * entry.price for entry, steps in self._counts.items())
         return total * (1.0 + 2.0**-50)
 
     def epsilon(self, delta: float, *, accountant: str = "pld") -> float:
@@ -135,13 +191,13 @@ class PrivacyLedger:
         return json.dumps({**content, "sha256": _checksum(content)})
 
     def _content(self) -> dict[str, Any]:
-        entries = [[*key, steps] for key, steps in sorted(self._counts.items())]
         return {
             "format": _FORMAT,
             "version": _VERSION,
             "adjacency": self._adjacency,
             "unknown_history": self._unknown_history,
-            "entries": entries,
+            "calibrated": self._calibrated,
+            "entries": [_to_plain(entry, steps) for entry, steps in self._counts.items()],
         }
 
     @classmethod
@@ -154,14 +210,37 @@ class PrivacyLedger:
         content = _parse(text)
         try:
             ledger = cls(content["adjacency"])
-            for sampling_rate, noise_multiplier, price, steps in content["entries"]:
-                _check_types(sampling_rate, noise_multiplier, price, steps)
-                ledger.record(sampling_rate, noise_multiplier, steps, overflow_probability=price)
-        except (LipdpError, TypeError, ValueError) as error:
+            for plain in content["entries"]:
+                ledger._add(plain)
+            if content["calibrated"] is not None:
+                ledger.calibrate(content["calibrated"])
+        except (LipdpError, TypeError, ValueError, KeyError) as error:
             raise InvalidData("The ledger holds an impossible entry", fix=str(error)) from error
         if content["unknown_history"]:
             ledger.mark_unknown()
         return ledger
+
+    def _add(self, plain: dict[str, Any]) -> None:
+        _check_types(plain)
+        self.record(
+            plain["sampling_rate"],
+            plain["noise_multiplier"],
+            plain["steps"],
+            overflow_probability=plain["overflow_probability"],
+            draw=Draw(*plain["draw"]),
+            purpose=plain["purpose"],
+        )
+
+
+def _to_plain(entry: _Entry, steps: int) -> dict[str, Any]:
+    return {
+        "purpose": entry.purpose,
+        "draw": list(astuple(entry.draw)),
+        "sampling_rate": entry.sampling_rate,
+        "noise_multiplier": entry.noise_multiplier,
+        "overflow_probability": entry.price,
+        "steps": steps,
+    }
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -183,10 +262,17 @@ def _parse(text: str) -> dict[str, Any]:
     return content
 
 
-def _check_types(sampling_rate: Any, noise_multiplier: Any, price: Any, steps: Any) -> None:
-    numbers = all(type(value) in (int, float) for value in (sampling_rate, noise_multiplier, price))
-    if not numbers or type(steps) is not int or steps < 1:
-        raise InvalidData("A ledger entry needs three numbers and a count of steps")
+def _check_types(plain: dict[str, Any]) -> None:
+    numbers = ("sampling_rate", "noise_multiplier", "overflow_probability")
+    steps, draw = plain["steps"], plain["draw"]
+    right = (
+        all(type(plain[name]) in (int, float) for name in numbers)
+        and (type(steps) is int and 1 <= steps <= _MOST_STEPS)
+        and (isinstance(draw, list) and len(draw) == len(fields(Draw)))
+        and isinstance(plain["purpose"], str)
+    )
+    if not right or len(plain) != len(numbers) + 3:
+        raise InvalidData("A ledger entry lacks a field or has a wrong type", received=plain)
 
 
 def _refusal(what: str, received: object) -> InvalidData:

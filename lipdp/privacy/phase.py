@@ -1,4 +1,4 @@
-"""A phase: equal private steps in a row, the unit that is composed."""
+"""A phase: equal private accesses in a row, the unit that is composed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,53 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lipdp.errors import InvalidValue
+from lipdp.errors import InvalidValue, UnknownName
+
+#: How the rows of one access may be chosen.
+DRAWS = ("poisson", "fixed-size", "truncated-poisson")
+
+
+@dataclass(frozen=True, order=True)
+class Draw:
+    """How the rows of one access are chosen, as far as accounting must know.
+
+    Attributes:
+        name: ``"poisson"`` (each row by itself), ``"fixed-size"`` (a uniformly random set of a
+            fixed size), or ``"truncated-poisson"`` (of a larger Poisson draw a random part).
+        num_examples: Number N of rows; 0 for a Poisson draw, whose rate says everything.
+        most_rows: Rows of a draw: exactly so many if of fixed size, at most so many if truncated.
+
+    Raises:
+        UnknownName: If there is no such draw.
+        InvalidValue: If the counts do not fit the name.
+    """
+
+    name: str = "poisson"
+    num_examples: int = 0
+    most_rows: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name not in DRAWS:
+            raise UnknownName("There is no such draw", received=self.name, fix=f"Use one of {DRAWS}")
+        counts = (self.num_examples, self.most_rows)
+        if any(type(count) is not int for count in counts) or (
+            counts != (0, 0) if self.name == "poisson" else min(counts) < 1
+        ):
+            raise InvalidValue("The counts of rows do not fit the draw", received=(self.name, *counts))
+
+
+POISSON = Draw()
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Equal steps of the Poisson-sampled Gaussian mechanism.
+    """Equal accesses by the Gaussian mechanism to randomly drawn rows.
 
     Attributes:
         sampling_rate: Probability q that one row enters the batch, ``0 < q <= 1``.
         noise_multiplier: Standard deviation of the noise over the sensitivity, at least 0.
-        steps: Number of steps taken, at least 0.
+        steps: Number of accesses, at least 0.
+        draw: How the rows are chosen; with ``q = 1`` all of them are.
 
     Raises:
         InvalidValue: If one of them is outside its domain.
@@ -25,11 +61,14 @@ class Phase:
     sampling_rate: float
     noise_multiplier: float
     steps: int
+    draw: Draw = POISSON
 
     def __post_init__(self) -> None:
         check_sampling_rate(self.sampling_rate)
         check_noise_multiplier(self.noise_multiplier)
         check_steps(self.steps)
+        if self.draw.name == "truncated-poisson" and self.sampling_rate == 1.0:
+            raise InvalidValue("A truncated draw needs a sampling rate below 1", received=self)
         object.__setattr__(self, "sampling_rate", float(self.sampling_rate))
         object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
         object.__setattr__(self, "steps", int(self.steps))
@@ -94,8 +133,8 @@ def merge_phases(phases: Iterable[Phase]) -> tuple[Phase, ...]:
 
     The order of the steps does not change what their composition costs.
     """
-    total: dict[tuple[float, float], int] = {}
+    total: dict[tuple[float, float, Draw], int] = {}
     for phase in phases:
-        key = (phase.sampling_rate, phase.noise_multiplier)
+        key = (phase.sampling_rate, phase.noise_multiplier, phase.draw)
         total[key] = total.get(key, 0) + phase.steps
-    return tuple(Phase(q, z, steps) for (q, z), steps in sorted(total.items()) if steps)
+    return tuple(Phase(q, z, n, draw) for (q, z, draw), n in sorted(total.items()) if n)

@@ -1,33 +1,39 @@
-"""Poisson sampling: each row enters the batch by itself."""
+"""What draws batches, and says what a draw is worth."""
 
 from __future__ import annotations
 
-from typing import Any
+import abc
+import math
+from typing import Any, ClassVar
 
 import numpy as np
 
 from lipdp.errors import InvalidValue
-from lipdp.privacy.phase import check_noise_multiplier, is_number
+from lipdp.privacy.capacity import Capacity
+from lipdp.privacy.phase import POISSON, Draw, Phase, check_noise_multiplier, is_number
 
 
-class PoissonSampler:
-    """Draws batches in which each row is included independently with probability q.
-
-    Guarantees:
-
-    * q is exactly ``expected_batch_size / num_examples``: a row is in the batch when an unbiased
-      integer below ``num_examples`` falls below ``expected_batch_size``.
-    * Without a seed the generator is seeded by the operating system (128 bits).
-    * ``event`` is what one draw is worth to an accountant.
+class Sampler(abc.ABC):
+    """Draws the rows of each step; the same object says what the draws cost.
 
     Args:
         num_examples: Number N of rows, public.
         expected_batch_size: Expected number b of rows in a batch, public, at most N.
-        seed: Makes the draws reproducible, and the run not private.
+        seed: Makes the draws reproducible, and the run not private; by default 128 bits of the
+            operating system.
+
+    Attributes:
+        title: In words, for the statement.
+        assumption: What the accounting assumes about the draws, in words.
+        adjacencies: Relations under which the draws are accounted.
 
     Raises:
         InvalidValue: If a count is not a positive whole number, or b exceeds N.
     """
+
+    title: ClassVar[str]
+    assumption: ClassVar[str]
+    adjacencies: ClassVar[tuple[str, ...]] = ("add-remove", "zero-out", "replace-one")
 
     def __init__(
         self, num_examples: int, expected_batch_size: int, seed: int | None = None
@@ -36,8 +42,8 @@ class PoissonSampler:
         self._expected_batch_size = _count("The expected batch size", expected_batch_size)
         if self._expected_batch_size > self._num_examples:
             raise InvalidValue(
-                "The expected batch is larger than the data set",
-                received=(expected_batch_size, num_examples),
+                f"The expected batch is larger than the data set of {num_examples}",
+                received=expected_batch_size,
                 fix="Use a batch size of at most the number of rows",
             )
         self._generator = np.random.default_rng(seed)
@@ -54,31 +60,66 @@ class PoissonSampler:
 
     @property
     def sampling_rate(self) -> float:
-        """Probability q = b / N that one row enters a batch."""
+        """Probability that one row takes part in an access."""
         return self._expected_batch_size / self._num_examples
 
-    def draw(self) -> np.ndarray:
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches in which about as many rows are drawn as there are."""
+        return math.ceil(self._num_examples / self._expected_batch_size)
+
+    @property
+    def steps_per_access(self) -> int:
+        """Successive steps, from the start of an epoch, that together cost one access."""
+        return 1
+
+    @property
+    def kind(self) -> Draw:
+        """How the rows of an access are chosen."""
+        return POISSON
+
+    @abc.abstractmethod
+    def draw(self, index: int = 0) -> np.ndarray:
         """Indices of one batch, distinct, in uniformly random order; maybe none.
+
+        Args:
+            index: Number of the batch in its epoch.
 
         Returns:
             Array of int64 of shape ``(rows drawn,)``.
         """
-        tickets = self._generator.integers(self._num_examples, size=self._num_examples)
-        drawn = np.flatnonzero(tickets < self._expected_batch_size).astype(np.int64)
-        return self._generator.permutation(drawn)
 
+    def end_epoch(self) -> None:
+        """Hears that an epoch is over."""
+
+    @abc.abstractmethod
+    def capacity(self, steps: int, delta: float) -> Capacity:
+        """Slots of a padded batch, and what their overflow costs.
+
+        Args:
+            steps: Steps that are planned.
+            delta: The delta of the whole guarantee.
+        """
+
+    def phase(self, noise_multiplier: float, accesses: int) -> Phase:
+        """What a number of accesses is worth."""
+        return Phase(self.sampling_rate, noise_multiplier, accesses, self.kind)
+
+    @abc.abstractmethod
     def event(self, noise_multiplier: float) -> Any:
-        """The ``dp_accounting`` event of one step on one draw.
+        """The ``dp_accounting`` event of one access.
 
         Args:
             noise_multiplier: Standard deviation of the noise over the sensitivity.
         """
-        from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
-        check_noise_multiplier(noise_multiplier)
-        event = GaussianDpEvent(noise_multiplier)
-        rate = self.sampling_rate
-        return event if rate == 1.0 else PoissonSampledDpEvent(rate, event)
+
+def gaussian_event(noise_multiplier: float) -> Any:
+    """The ``dp_accounting`` event of one access to every row."""
+    from dp_accounting import GaussianDpEvent
+
+    check_noise_multiplier(noise_multiplier)
+    return GaussianDpEvent(noise_multiplier)
 
 
 def _count(what: str, value: int) -> int:

@@ -64,29 +64,29 @@ def test_unknown_names_are_refused():
 
 
 def test_a_budget_for_500_steps_stops_at_500():
-    assert max_steps([], 0.01, 1.0, 1.3261, 1e-5, 1000) == 500
-    assert max_steps([], 0.01, 1.0, 1.3261, 1e-5, 500) == 500
-    assert max_steps([], 0.01, 1.0, 1.3261, 1e-5, 100) == 100
-    assert max_steps([Phase(0.01, 1.0, 300)], 0.01, 1.0, 1.3261, 1e-5, 1000) == 200
+    assert max_steps([], [Phase(0.01, 1.0, 1000)], 1.3261, 1e-5) == 500
+    assert max_steps([], [Phase(0.01, 1.0, 500)], 1.3261, 1e-5) == 500
+    assert max_steps([], [Phase(0.01, 1.0, 100)], 1.3261, 1e-5) == 100
+    assert max_steps([Phase(0.01, 1.0, 300)], [Phase(0.01, 1.0, 1000)], 1.3261, 1e-5) == 200
 
 
 def test_the_most_steps_are_the_most():
     spent = [Phase(0.02, 2.0, 100)]
-    found = max_steps(spent, 0.05, 3.0, 2.0, 1e-6, 10**5)
+    found = max_steps(spent, [Phase(0.05, 3.0, 10**5)], 2.0, 1e-6)
     assert epsilon_of([*spent, Phase(0.05, 3.0, found)], 1e-6) <= 2.0
     assert epsilon_of([*spent, Phase(0.05, 3.0, found + 1)], 1e-6) > 2.0
 
 
 def test_nothing_is_left():
-    assert max_steps([Phase(0.01, 1.0, 1000)], 0.01, 1.0, 1.3261, 1e-5, 10) == 0
-    assert max_steps([], 0.01, 0.0, 1.0, 1e-5, 10) == 0
-    assert max_steps([], 1.0, 0.1, 1.0, 1e-5, 10) == 0
-    assert max_steps([], 0.01, 1.0, 1.0, 1e-5, 0) == 0
+    assert max_steps([Phase(0.01, 1.0, 1000)], [Phase(0.01, 1.0, 10)], 1.3261, 1e-5) == 0
+    assert max_steps([], [Phase(0.01, 0.0, 10)], 1.0, 1e-5) == 0
+    assert max_steps([], [Phase(1.0, 0.1, 10)], 1.0, 1e-5) == 0
+    assert max_steps([], [Phase(0.01, 1.0, 0)], 1.0, 1e-5) == 0
 
 
 def test_a_calibrated_run_is_affordable_to_its_last_step():
     noise = calibrate_noise_multiplier(3.0, 1e-5, 0.01, 700)
-    assert max_steps([], 0.01, noise, 3.0, 1e-5, 700) == 700
+    assert max_steps([], [Phase(0.01, noise, 700)], 3.0, 1e-5) == 700
 
 
 @pytest.mark.slow

@@ -167,7 +167,7 @@ def test_forged_entries_are_refused(entries):
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": 1},
         {"format": "other"},
         {"adjacency": "swap"},
         {"adjacency": 3},

@@ -1,0 +1,118 @@
+"""Poisson sampling: each row enters the batch by itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lipdp.errors import InvalidValue
+from lipdp.privacy._pld import offers_replacement
+from lipdp.privacy.capacity import Capacity, capacity
+from lipdp.privacy.phase import Draw
+from lipdp.privacy.sampler import Sampler, gaussian_event
+
+
+class PoissonSampler(Sampler):
+    """Draws batches in which each row is included independently with probability q.
+
+    Guarantees:
+
+    * q is exactly ``expected_batch_size / num_examples``: a row is in the batch when an unbiased
+      integer below ``num_examples`` falls below ``expected_batch_size``.
+    * Without a seed the generator is seeded by the operating system (128 bits).
+    * ``event`` is what one draw is worth to an accountant.
+    """
+
+    title = "Poisson"
+    assumption = (
+        "each step draws each row independently of all others, from randomness of the operating"
+        " system that stays secret"
+    )
+
+    def draw(self, index: int = 0) -> np.ndarray:
+        """Each row by itself; the index does not matter."""
+        tickets = self._generator.integers(self._num_examples, size=self._num_examples)
+        drawn = np.flatnonzero(tickets < self._expected_batch_size).astype(np.int64)
+        return self._generator.permutation(drawn)
+
+    def capacity(self, steps: int, delta: float) -> Capacity:
+        """Enough slots that overflow takes at most a thousandth of delta."""
+        return capacity(self._num_examples, self.sampling_rate, steps, delta)
+
+    def event(self, noise_multiplier: float) -> Any:
+        """A Poisson-sampled Gaussian event."""
+        from dp_accounting import PoissonSampledDpEvent
+
+        event = gaussian_event(noise_multiplier)
+        rate = self.sampling_rate
+        return event if rate == 1.0 else PoissonSampledDpEvent(rate, event)
+
+
+class TruncatedPoissonSampler(PoissonSampler):
+    """Poisson sampling of which at most c rows are kept, a uniformly random part.
+
+    Batches are shorter than padded Poisson batches, at a price in epsilon: a row that is added may
+    push another one out (Ganesh et al. 2025, arXiv 2508.15089, by dp-accounting 0.6 and newer).
+
+    Guarantees:
+
+    * A draw never has more than ``most_rows`` rows.
+    * The price of the truncation is inside epsilon; nothing is taken from delta.
+
+    Args:
+        num_examples: Number N of rows.
+        expected_batch_size: Expected number b of rows before truncation, less than N.
+        seed: As for ``Sampler``.
+        most_rows: c; by default ``b + 2 sqrt(b)``, rounded up.
+
+    Raises:
+        InvalidValue: If the installed dp-accounting does not offer it, or b is N.
+    """
+
+    title = "truncated Poisson"
+    assumption = (
+        "each step draws each row independently of all others, and keeps a uniformly random part"
+        " of a draw that is too large, from randomness of the operating system that stays secret"
+    )
+
+    def __init__(
+        self,
+        num_examples: int,
+        expected_batch_size: int,
+        seed: int | None = None,
+        most_rows: int | None = None,
+    ) -> None:
+        super().__init__(num_examples, expected_batch_size, seed)
+        if not offers_replacement():
+            raise InvalidValue(
+                "Truncated Poisson sampling needs an accountant of dp-accounting 0.6 or newer",
+                fix="Install dp-accounting>=0.6, or use sampling='poisson'",
+            )
+        if self._expected_batch_size == self._num_examples:
+            raise InvalidValue("A truncated draw needs a batch smaller than the data")
+        default = math.ceil(expected_batch_size + 2.0 * math.sqrt(expected_batch_size))
+        most = default if most_rows is None else most_rows
+        self._kind = Draw("truncated-poisson", self._num_examples, int(most))
+
+    @property
+    def kind(self) -> Draw:
+        """Truncated draws."""
+        return self._kind
+
+    def draw(self, index: int = 0) -> np.ndarray:
+        """The first c rows of a Poisson draw in random order."""
+        return super().draw()[: self._kind.most_rows]
+
+    def capacity(self, steps: int, delta: float) -> Capacity:
+        """A slot for each row that is kept."""
+        return Capacity(self._kind.most_rows, 0.0)
+
+    def event(self, noise_multiplier: float) -> Any:
+        """A truncated Gaussian event; the larger neighbour has one row more than N."""
+        import dp_accounting
+
+        return dp_accounting.dp_event.TruncatedSubsampledGaussianDpEvent(
+            self._num_examples + 1, self.sampling_rate, self._kind.most_rows, noise_multiplier
+        )
