@@ -17,7 +17,7 @@ from lipdp.losses.base import LipschitzLoss
 from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
 from lipdp.training import load_model
-from lipdp.training.plan import make_plan
+from lipdp.training.plan import Request, make_plan
 
 
 def bounds_table(source: Path | None, overrides: Sequence[str] = ()) -> pd.DataFrame:
@@ -51,9 +51,7 @@ def _of_config(source: Path | None, overrides: Sequence[str]) -> pd.DataFrame:
         build_loss(config.loss),
         build_budget(config),
         PrivacyLedger(),
-        num_examples=len(rows.x_train),
-        batch_size=config.training.batch_size,
-        epochs=config.training.epochs,
+        Request(len(rows.x_train), config.training.batch_size, config.training.epochs),
     )
     return _with_noise(plan.bounds, list(plan.stddevs))
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, final
 
 import keras
-from keras import ops
 
+from lipdp.layers._backward import identity
 from lipdp.layers._ball import balls, flag, project_samples
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
@@ -46,14 +45,10 @@ class CotangentClip(LipschitzLayer):
 
     def call(self, inputs: Any) -> Any:
         """The inputs, unchanged."""
-        return ops.custom_gradient(self._identity)(inputs)
+        return identity(inputs, backward=self._clip)
 
-    def _identity(self, x: Any) -> tuple[Any, Callable[..., Any]]:
-        def clip(*args: Any, upstream: Any = None) -> Any:
-            u = args[0] if upstream is None else upstream
-            return project_samples(u, self.max_norm, per_position=self.per_position)
-
-        return ops.copy(x), clip
+    def _clip(self, u: Any) -> Any:
+        return project_samples(u, self.max_norm, per_position=self.per_position)
 
     def forward_bound(self, x: float) -> float:
         """The identity."""

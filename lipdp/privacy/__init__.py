@@ -23,10 +23,13 @@ from lipdp.privacy.calibration import (
 from lipdp.privacy.capacity import Capacity, capacity, overflow_probability
 from lipdp.privacy.fixed_sampler import FixedSizeSampler, FullBatchSampler, ShuffledSampler
 from lipdp.privacy.ledger import TRAINING, PrivacyLedger
+from lipdp.privacy.noise_grid import grid_of, largest_sum, rounded_sensitivity
 from lipdp.privacy.phase import POISSON, Draw, Phase
 from lipdp.privacy.poisson_sampler import PoissonSampler, TruncatedPoissonSampler
+from lipdp.privacy.rounded_gaussian import RoundedGaussian
 from lipdp.privacy.sampler import Sampler
 from lipdp.privacy.samplers import SAMPLERS, find_sampler
+from lipdp.privacy.schedule import factor_at
 from lipdp.privacy.statement import NOT_COVERED, PrivacyStatement, accountant_library
 
 __all__ = [
@@ -48,6 +51,7 @@ __all__ = [
     "PrivacyBudget",
     "PrivacyLedger",
     "PrivacyStatement",
+    "RoundedGaussian",
     "Sampler",
     "ShuffledSampler",
     "TruncatedPoissonSampler",
@@ -61,8 +65,12 @@ __all__ = [
     "epsilon",
     "epsilon_curve",
     "epsilon_of",
+    "factor_at",
     "find_sampler",
     "first_steps",
+    "grid_of",
+    "largest_sum",
     "max_steps",
     "overflow_probability",
+    "rounded_sensitivity",
 ]

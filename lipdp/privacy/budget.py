@@ -69,6 +69,12 @@ class PrivacyBudget:
         schedule = tuple((epoch, factor) for epoch, factor in self.noise_schedule)
         object.__setattr__(self, "noise_schedule", check_schedule(schedule))
         _check_seed(self.seed)
+        if self.secure_noise and self.seed is not None:
+            raise InvalidValue(
+                "Secure noise cannot be reproduced: it comes from the operating system",
+                received=self.seed,
+                fix="Leave out the seed or secure_noise",
+            )
 
     def resolve_delta(self, num_examples: int) -> float:
         """The delta for a data set of N rows.

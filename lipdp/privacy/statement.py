@@ -14,17 +14,27 @@ NOT_COVERED = (
     "rows outside the training set, such as held-out rows used for validation or model choice",
     "the search for hyper-parameters: runs on the same rows compose, the best one alone is not"
     " what was spent",
-    "attacks on floating-point arithmetic: the noise comes from a non-cryptographic generator in"
-    " finite precision",
     "rounding inside the accountant's Fourier transforms: it is allowed for by its size, not by a"
     " theorem about that library",
     "training losses and metrics seen by the person who trains: they are exact",
 )
 
+_FLOATING_POINT = (
+    "attacks on floating-point arithmetic: the noise comes from a non-cryptographic generator in"
+    " finite precision (secure_noise=True avoids that)"
+)
+_OPERATING_SYSTEM = (
+    "the time that drawing noise takes, and an operating system whose generator is weak or observed"
+)
+_SECURE = (
+    "the noise is an exact Gaussian, rounded to a grid that the sums are rounded to as well, from"
+    " the cryptographic generator of the operating system"
+)
+
 _RELATIONS = {
-    "add-remove": "one row is added or removed",
-    "zero-out": "one row is replaced by an empty one",
-    "replace-one": "one row is replaced by any other",
+    "add-remove": "one {unit} is added or removed",
+    "zero-out": "one {unit} is replaced by an empty one",
+    "replace-one": "one {unit} is replaced by any other",
 }
 
 
@@ -55,8 +65,14 @@ class PrivacyStatement:
         not_covered: What the guarantee does not cover, each in words.
         reproducible: Whether a seed was given, so that the noise can be recomputed.
         unit: What is protected.
+        unit_word: The same in one word.
         sampling: How batches were drawn.
         mechanism: What was released.
+        assumption: What the accounting assumes about the draws.
+        secure_noise: Whether the noise is drawn exactly on a grid.
+        steps_per_access: Steps that are accounted as one.
+        noise_schedule: Pairs of epoch and factor of the noise multiplier.
+        adaptive_clips: Number of clips whose threshold follows a noisy count.
     """
 
     adjacency: str
@@ -76,11 +92,20 @@ class PrivacyStatement:
     not_covered: tuple[str, ...] = NOT_COVERED
     reproducible: bool = False
     unit: str = "one row of the training set"
+    unit_word: str = "row"
     sampling: str = "Poisson"
     mechanism: str = (
         "Gaussian noise on the sum of the per-row gradients, whose norms are bounded by"
         " construction of the network; one sum a step"
     )
+    assumption: str = (
+        "each step draws each row independently of all others, from randomness of the operating"
+        " system that stays secret"
+    )
+    secure_noise: bool = False
+    steps_per_access: int = 1
+    noise_schedule: tuple[tuple[int, float], ...] = ()
+    adaptive_clips: int = 0
 
     @property
     def reasons_not_private(self) -> tuple[str, ...]:
@@ -105,7 +130,8 @@ class PrivacyStatement:
         parts += ["", "Other accesses to the training rows"]
         parts += [_item(line) for line in self.other_accesses or ("none recorded",)]
         parts += ["", "Not covered by epsilon"]
-        parts += [_item(line) for line in self.not_covered]
+        noise = _OPERATING_SYSTEM if self.secure_noise else _FLOATING_POINT
+        parts += [_item(line) for line in (*self.not_covered, noise)]
         return "\n".join(parts)
 
     def _headline(self) -> str:
@@ -113,7 +139,7 @@ class PrivacyStatement:
             return "\n".join(
                 ["NOT PRIVATE", *(_item(reason) for reason in self.reasons_not_private)]
             )
-        relation = _RELATIONS.get(self.adjacency, self.adjacency)
+        relation = _RELATIONS.get(self.adjacency, self.adjacency).format(unit=self.unit_word)
         return textwrap.fill(
             f"The trained model is ({self.epsilon:.4f}, {self.delta:g})-differentially private:"
             f" the unit is {self.unit}, and neighbouring data sets differ in that {relation}.",
@@ -127,27 +153,40 @@ class PrivacyStatement:
             f" {self.overflow_delta:.2g})",
             "unit": self.unit,
             "adjacency": self.adjacency,
-            "rows": f"{self.num_examples}",
-            "expected batch": f"{self.expected_batch_size} rows",
+            f"{self.unit_word}s": f"{self.num_examples}",
+            "expected batch": f"{self.expected_batch_size} {self.unit_word}s",
             "sampling": f"{self.sampling}, rate {self.sampling_rate:.6g}",
-            "capacity": f"{self.capacity.rows} rows, overflow at most"
+            "capacity": f"{self.capacity.rows} {self.unit_word}s, overflow at most"
             f" {self.capacity.overflow_probability_per_step:.2g} a step",
             "noise multiplier": f"{self.noise_multiplier:.6g}",
             "noise allocation": self.allocation,
-            "steps": f"{self.steps}",
+            **self._schedule(),
+            "steps" if self.steps_per_access == 1 else "epochs": f"{self.steps}",
             "accountant": f"{self.accountant} ({self.accountant_library})",
         }
         return [f"  {name + ':':<18}{value}" for name, value in facts.items()]
 
-    def _assumptions(self) -> tuple[str, ...]:
-        return (
-            f"mechanism: {self.mechanism}",
-            "the number of rows and the sampling rate are public",
-            "each step draws each row independently of all others, from randomness of the"
-            " operating system that stays secret",
-            "of a batch above capacity a uniformly random part is kept",
-            "steps compose adaptively, also over interrupted and repeated runs on these rows",
+    def _schedule(self) -> dict[str, str]:
+        parts = ", ".join(
+            f"x {factor:g} from epoch {epoch}" for epoch, factor in self.noise_schedule
         )
+        return {"noise schedule": parts} if parts else {}
+
+    def _assumptions(self) -> tuple[str, ...]:
+        overflows = self.capacity.overflow_probability_per_step > 0.0
+        found = {
+            f"mechanism: {self.mechanism}": True,
+            f"the number of {self.unit_word}s and the sampling rate are public": True,
+            self.assumption: True,
+            "of a batch above capacity a uniformly random part is kept": overflows,
+            f"{self.adaptive_clips} clipping thresholds follow noisy counts of rows above them; a"
+            " count is one more coordinate of each step's mechanism, inside its noise multiplier": (
+                self.adaptive_clips > 0
+            ),
+            _SECURE: self.secure_noise,
+            "steps compose adaptively, also over interrupted and repeated runs on these rows": True,
+        }
+        return tuple(line for line, holds in found.items() if holds)
 
 
 def _item(text: str) -> str:

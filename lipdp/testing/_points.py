@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+#: Sums of squares of smaller numbers do not overflow.
+_SQUARABLE = 1e140
+
 
 def norm(array: np.ndarray) -> float:
-    """Euclidean norm of a whole tensor, in float64."""
-    return float(np.linalg.norm(np.asarray(array, dtype="float64").ravel()))
+    """Euclidean norm of a whole tensor, in float64.
+
+    The squares are added exactly, so that a layer that moves entries about does not change it.
+    """
+    values = np.asarray(array, dtype="float64").ravel()
+    if not np.abs(values).max(initial=0.0) < _SQUARABLE:
+        return float(np.linalg.norm(values))
+    return math.sqrt(math.fsum((values * values).tolist()))
 
 
 def scaled_to(array: np.ndarray, radius: float) -> np.ndarray:

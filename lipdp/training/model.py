@@ -12,14 +12,13 @@ from lipdp.bounds import GradientBounds, gradient_bounds, lipschitz_constant, nu
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
-from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
-from lipdp.training.callbacks import LedgerCallback, unknown_callbacks
 from lipdp.training.metrics import certified_metric, metrics_over_rows
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
-from lipdp.training.preparation import prepare_batches
 from lipdp.training.report import statement_of
+from lipdp.training.request import FitRequest
 from lipdp.training.settings import check_compile, check_fit
+from lipdp.training.shares import adaptive_clips
 from lipdp.training.state import PrivateState, read_ledger, write_ledger
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ else:
 class PrivateTraining(_Base):
     """Mixin over ``keras.Model``: ``compile(..., privacy=...)`` makes ``fit`` private.
 
-    Without ``privacy`` everything is Keras'. With it, ``fit`` draws Poisson batches itself, noises
-    the summed gradient once a step and keeps a ledger that travels with the weights.
+    Without ``privacy`` everything is Keras'. With it, ``fit`` draws the batches itself, noises the
+    summed gradient once a step and keeps a ledger that travels with the weights.
     """
 
     @property
@@ -80,11 +79,12 @@ class PrivateTraining(_Base):
             "certified_radius": certified_radius,
             **kwargs,
         }
-        state.plan, state.certified = None, None
+        state.plan, state.gate, state.certified = None, None, None
         state.set_budget(privacy)
         if privacy is not None:
             check_compile(loss, kwargs)
             optimizer = PrivateOptimizer(keras.optimizers.get(optimizer))
+            optimizer.watch(adaptive_clips(self))
             metrics, weighted_metrics = (
                 None,
                 self._private_metrics(
@@ -128,6 +128,11 @@ class PrivateTraining(_Base):
         callbacks: Sequence[keras.callbacks.Callback] | None = None,
         validation_split: float = 0.0,
         validation_data: Any = None,
+        *,
+        micro_batch_size: int | None = None,
+        groups: Any = None,
+        max_examples_per_user: int | None = None,
+        ledger_file: Any = None,
         **kwargs: Any,
     ) -> keras.callbacks.History:
         """As in Keras; private if the model was compiled with ``privacy``.
@@ -135,54 +140,66 @@ class PrivateTraining(_Base):
         Args:
             x: Inputs, an array of shape (N, ...); for several inputs a list or dict of arrays.
             y: Targets, shape (N, ...).
-            batch_size: Expected batch size b of the Poisson draw (default 32); q = b / N.
+            batch_size: Expected batch size b of a draw (default 32), in rows, or in users where
+                groups are given; q = b / N.
             epochs: Epochs of ``ceil(N / b)`` steps; training stops before the budget is passed.
             verbose: As in Keras.
             callbacks: As in Keras; one that decides by a training quantity is refused.
             validation_split: Fraction of the last rows that are held out, as in Keras.
             validation_data: Held-out data; its metrics are exact and not covered by epsilon.
+            micro_batch_size: Most rows that are processed at a time; a larger batch is summed up
+                in parts, with one noise and one accounted step. By default a batch is one part.
+            groups: The user of each row, shape (N,): then the unit of privacy is a user.
+            max_examples_per_user: Most rows of a user (needs groups); of more a random part stays.
+            ledger_file: Where the ledger is kept, durable before each step, and continued from.
+                With ``BackupAndRestore`` it is by default in the backup's folder.
             **kwargs: Keras' other options.
 
         Guarantees:
-            * Each step is the Gaussian mechanism on a Poisson draw, with the plan's noise.
+            * Each step is the Gaussian mechanism on a draw of the budget's sampling, with the
+              plan's noise, however many parts it is processed in.
             * A step is in ``ledger`` before its result can be seen, and none passes the budget.
 
         Raises:
             BudgetExhausted: If not one more step is affordable.
             UnsafeSetting: If an option would leak.
-            InvalidData: If the data are no arrays.
+            InvalidData: If the data are no arrays, or the ledger file was edited.
         """
+        options = {
+            "epochs": epochs,
+            "callbacks": callbacks,
+            "validation_split": validation_split,
+            "validation_data": validation_data,
+        }
         if self._private.budget is None:
             self._private.ledger.mark_unknown()
-            return super().fit(
-                x,
-                y,
-                batch_size,
-                epochs,
-                verbose,
-                callbacks,
-                validation_split,
-                validation_data=validation_data,
-                **kwargs,
-            )
+            return super().fit(x, y, batch_size, verbose=verbose, **options, **kwargs)
         check_fit(kwargs)
-        user_callbacks = list(callbacks or ())
-        self._private.remember_callbacks(unknown_callbacks(user_callbacks))
-        num_inputs = len(self.inputs) if self.built else 1
-        rows, targets = as_inputs(x, num_inputs), as_rows("y", y)
-        check_pair(rows, targets)
-        if validation_split and validation_data is None:
-            rows, targets, validation_data = split_validation(rows, targets, validation_split)
-        size = 32 if batch_size is None else batch_size
-        batches = prepare_batches(self, self._private, rows, targets, size, epochs)
-        return super().fit(
-            batches,
-            epochs=epochs,
-            verbose=verbose,
-            callbacks=[LedgerCallback(self.plan, self.ledger.steps), *user_callbacks],
-            validation_data=validation_data,
-            **kwargs,
+        asked = FitRequest(
+            x,
+            y,
+            batch_size=32 if batch_size is None else batch_size,
+            micro_batch_size=micro_batch_size,
+            groups=groups,
+            max_examples_per_user=max_examples_per_user,
+            ledger_file=ledger_file,
+            **options,
         )
+        return super().fit(verbose=verbose, **{**kwargs, **asked.prepare(self, self._private)})
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """As in Keras; in private training a step runs only after it was recorded."""
+        gate, make = self._private.gate, super().make_train_function
+        if self._private.budget is None or gate is None:
+            return make(force)
+        if self.train_function is None or force:
+
+            def fresh() -> Any:
+                make(True)
+                return self.train_function
+
+            self.train_function: Any = gate.guard(fresh)
+        return self.train_function
 
     def compute_loss(
         self,
@@ -205,9 +222,9 @@ class PrivateTraining(_Base):
                 "A private model trains through fit() alone",
                 fix="Call model.fit(x, y, ...) instead of train_on_batch or an own loop",
             )
-        per_row = ops.reshape(self.loss.call(y, y_pred), (plan.capacity.rows,))
+        per_row = ops.reshape(self.loss.call(y, y_pred), (-1,))
         kept = ops.where(sample_weight > 0, per_row, ops.zeros_like(per_row))
-        return ops.sum(kept) / plan.expected_batch_size
+        return ops.sum(kept) / plan.mechanism.loss_divisor
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """As in Keras; certified accuracy uses the constants of the present weights."""

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import keras
-from keras import ops
 
 from lipdp.errors import InvalidState, UnsafeSetting
-from lipdp.training.noise import NoiseSource
-
-
-@dataclass(frozen=True)
-class Mechanism:
-    """What is done to the summed gradient of one step.
-
-    Attributes:
-        stddevs: Standard deviation of the noise on each trainable variable, in gradient units.
-        divisor: The expected batch size, a public constant.
-    """
-
-    stddevs: tuple[float, ...]
-    divisor: int
+from lipdp.layers import AdaptiveCotangentClip
+from lipdp.training.mechanism import Mechanism
+from lipdp.training.noise_state import NoiseState
+from lipdp.training.thresholds import Thresholds
 
 
 @keras.saving.register_keras_serializable(package="lipdp")
@@ -31,7 +19,8 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
     """Adds noise to the summed gradient, divides by the expected batch size, then optimizes.
 
     The inner optimizer and the weight constraints that it applies see the noisy gradient only:
-    they are post-processing.
+    they are post-processing. Thresholds of adaptive clips are moved by their noisy counts, not by
+    the inner optimizer.
 
     Args:
         inner_optimizer: Any Keras optimizer without loss scaling or gradient accumulation.
@@ -39,8 +28,8 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
 
     Guarantees:
         * Without a mechanism no step is taken.
-        * Each step draws its noise once, for all variables, from a generator state that is never
-          saved.
+        * Each batch gets its noise once, in the last of its parts, from a state that is never
+          saved; noise from the host serves one step, and a step without it makes NaN.
 
     Raises:
         UnsafeSetting: If the inner optimizer scales the loss or accumulates gradients.
@@ -53,31 +42,67 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         _check_inner(inner_optimizer)
         self.inner_optimizer = inner_optimizer
         self._mechanism: Mechanism | None = None
-        self._noise = NoiseSource()
+        self._thresholds = Thresholds(())
+        self._updates = True
+        self._sums: list[Any] = []
+        self._noise = NoiseState()
         for state in self._noise.variables:
             self._track_variable(state)
 
+    def watch(self, clips: Sequence[AdaptiveCotangentClip]) -> None:
+        """Names the layers whose thresholds follow their counts; before ``build``."""
+        self._thresholds = Thresholds(tuple(clips))
+
     def arm(self, mechanism: Mechanism, seed: int | None) -> None:
-        """Sets the noise of the steps to come and draws a new seed for it."""
+        """Sets the noise of the steps to come, draws a new seed for it, and forgets open sums."""
         self._mechanism = mechanism
         self._noise.reseed(seed)
+        shapes = [tuple(v.shape) for v in self._trainable_variables]
+        for state in self._noise.make_buffers(mechanism, shapes, self._dtype):
+            self._track_variable(state)
+        if mechanism.micro_batches > 1 and not self._sums:
+            self._sums = [
+                self.add_variable_from_reference(v, name="sum") for v in self._trainable_variables
+            ]
+        self._forget()
+
+    @property
+    def _dtype(self) -> str:
+        return keras.backend.standardize_dtype(self._trainable_variables[0].dtype)
+
+    def _forget(self) -> None:
+        for total in self._sums:
+            total.assign(keras.ops.zeros_like(total))
+
+    def set_noise_factor(self, factor: float) -> None:
+        """Multiplies all noise from now on, as the plan's schedule says."""
+        self._noise.set_factor(factor)
+
+    def set_mode(self, *, updates: bool) -> None:
+        """Whether the step that is traced or run next ends a batch."""
+        self._updates = updates
+
+    @property
+    def noise(self) -> NoiseState:
+        """State of the noise, a secret."""
+        return self._noise
 
     def build(self, variables: list[Any]) -> None:
-        """Builds the inner optimizer on the trainable variables."""
+        """Builds the inner optimizer on the variables that it moves."""
         if not self.inner_optimizer.built:
-            self.inner_optimizer.build(variables)
+            self.inner_optimizer.build(self._thresholds.others(variables))
         super().build(variables)
 
     @property
     def variables(self) -> list[Any]:
-        """The noise state and the inner optimizer's variables."""
+        """The noise state, open sums and the inner optimizer's variables."""
         return self._variables + self.inner_optimizer.variables
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
-        """One noisy step.
+        """One part of a batch: adds its gradient to the sum; the last part makes the step.
 
         Args:
-            grads: Gradient of the sum over the drawn rows, one a trainable variable, or None.
+            grads: Gradient of the sum over the part's rows, one a trainable variable, or None.
             trainable_variables: The model's trainable variables, in order.
 
         Raises:
@@ -85,18 +110,38 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         """
         if trainable_variables is not None and not self.built:
             self.build(list(trainable_variables))
-        noisy = self._noisy(list(grads))
-        self.inner_optimizer.apply(noisy, trainable_variables)
-
-    def _noisy(self, grads: list[Any]) -> list[Any]:
         mechanism = self._checked_mechanism(len(grads))
-        present = [i for i, g in enumerate(grads) if g is not None]
-        dtype = keras.backend.standardize_dtype(grads[present[0]].dtype)
-        noise = self._noise.normal([tuple(grads[i].shape) for i in present], dtype)
-        for i, draw in zip(present, noise, strict=True):
-            total = ops.convert_to_tensor(grads[i]) + mechanism.stddevs[i] * draw
-            grads[i] = total / mechanism.divisor
-        return grads
+        sums = self._with_earlier_parts(self._over_replicas(list(grads)))
+        if not self._updates:
+            for total, value in zip(self._sums, sums, strict=True):
+                if value is not None:
+                    total.assign(value)
+            return
+        noisy = self._noise.add(sums, mechanism, self._thresholds.scales(mechanism))
+        self._update(noisy, mechanism)
+        self._forget()
+
+    def _update(self, noisy: list[Any], mechanism: Mechanism) -> None:
+        variables = self._trainable_variables
+        for clip, index in self._thresholds.places(variables):
+            clip.threshold.assign(clip.updated(noisy[index], mechanism.divisor))
+        # The inner optimizer sums over replicas, which all hold the whole sum already.
+        share = mechanism.divisor * mechanism.replicas
+        means = [None if g is None else g / share for g in noisy]
+        moved = self._thresholds.others(variables)
+        kept = [g for v, g in zip(variables, means, strict=True) if any(v is m for m in moved)]
+        self.inner_optimizer.apply(kept, moved)
+
+    def _with_earlier_parts(self, grads: list[Any]) -> list[Any]:
+        if not self._sums:
+            return grads
+        return [g if g is None else total + g for total, g in zip(self._sums, grads, strict=True)]
+
+    def _over_replicas(self, grads: list[Any]) -> list[Any]:
+        if self._mechanism is None or self._mechanism.replicas == 1:
+            return grads
+        pairs = list(zip(grads, self._trainable_variables, strict=True))
+        return [grad for grad, _ in self._all_reduce_sum_gradients(pairs)]
 
     def _checked_mechanism(self, count: int) -> Mechanism:
         if self._mechanism is None:
@@ -114,7 +159,7 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
 
     def scale_loss(self, loss: Any) -> Any:
         """From the logged loss, divided by the expected batch size, back to the sum over rows."""
-        return loss if self._mechanism is None else loss * self._mechanism.divisor
+        return loss if self._mechanism is None else loss * self._mechanism.loss_divisor
 
     @property
     def learning_rate(self) -> Any:
@@ -132,7 +177,7 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
 
     def finalize_variable_values(self, var_list: list[Any]) -> None:
         """Lets moving averages replace the weights, then projects them into their sets."""
-        self.inner_optimizer.finalize_variable_values(var_list)
+        self.inner_optimizer.finalize_variable_values(self._thresholds.others(var_list))
         enter_constraint_sets(var_list)
 
     def save_own_variables(self, store: Any) -> None:
@@ -173,5 +218,5 @@ def _check_inner(inner: keras.optimizers.Optimizer) -> None:
         raise UnsafeSetting(
             "Gradient accumulation inside the optimizer is not part of the accounted mechanism",
             received=inner.gradient_accumulation_steps,
-            fix="Raise batch_size instead",
+            fix="Use fit(..., micro_batch_size=...)",
         )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 
 from lipdp.bounds import GradientBounds, gradient_bounds, in_constraint_set
 from lipdp.errors import BudgetExhausted, InvalidState, InvalidValue, UnsafeSetting
@@ -16,12 +14,38 @@ from lipdp.privacy import (
     Phase,
     PrivacyBudget,
     PrivacyLedger,
-    allocate,
-    calibrate_noise_multiplier,
-    capacity,
-    max_steps,
+    Sampler,
+    calibrate,
+    factor_at,
+    find_sampler,
 )
-from lipdp.rounding import gamma, unit_roundoff
+from lipdp.training.affordable import affordable, left_of
+from lipdp.training.batches import Slots
+from lipdp.training.mechanism import Mechanism
+from lipdp.training.shares import BatchShape, NoiseShares, exact_sums, share_noise
+
+
+@dataclass(frozen=True)
+class Request:
+    """What ``fit`` was asked for.
+
+    Attributes:
+        num_units: Units of the training set (rows, or groups of rows), N.
+        batch_size: Expected units of a batch, b.
+        epochs: Epochs of about N / b steps each.
+        rows_per_unit: Most rows m of a unit.
+        unit: ``"row"`` or ``"user"``.
+        micro_batch_size: Most rows that are processed at a time; None for a whole batch.
+        replicas: Devices that share the rows of a batch.
+    """
+
+    num_units: int
+    batch_size: int
+    epochs: int
+    rows_per_unit: int = 1
+    unit: str = "row"
+    micro_batch_size: int | None = None
+    replicas: int = 1
 
 
 @dataclass(frozen=True)
@@ -29,52 +53,90 @@ class TrainingPlan:
     """What ``fit`` is going to do; a frozen record that everything else reads.
 
     Attributes:
-        num_examples: Rows of the training set, N (public).
-        expected_batch_size: b; the divisor of the noisy sum.
-        sampling_rate: q = b / N.
-        steps_per_epoch: Steps an epoch, ``ceil(N / b)``.
+        request: What was asked for.
+        sampler: Draws the batches.
         steps: Steps asked for.
         affordable_steps: Steps that the budget allows, at most ``steps``.
-        capacity: Slots of a padded batch and the price in delta of their overflow.
-        noise_multiplier: z, of all variables together.
-        stddevs: Standard deviation of the noise on each variable's summed gradient.
-        sensitivities: Bound of each variable's change of the summed gradient by one row.
+        capacity: Units that a padded batch holds, and the price in delta of their overflow.
+        slots: The shape of a padded batch.
+        noise_multiplier: z of one step, of all variables together, before the noise schedule.
+        phases: What each epoch costs.
+        shares: Sensitivity and noise of each variable.
         budget: What was asked for.
         delta: delta of the statement, overflow included.
         dtype: Dtype of the trainable variables.
         bounds: The proof of the sensitivities.
     """
 
-    num_examples: int
-    expected_batch_size: int
-    sampling_rate: float
-    steps_per_epoch: int
+    request: Request
+    sampler: Sampler
     steps: int
     affordable_steps: int
     capacity: Capacity
+    slots: Slots
     noise_multiplier: float
-    stddevs: tuple[float, ...]
-    sensitivities: tuple[float, ...]
+    phases: tuple[Phase, ...]
+    shares: NoiseShares
     budget: PrivacyBudget
     delta: float
     dtype: str
     bounds: GradientBounds
 
     @property
+    def num_examples(self) -> int:
+        """Units of the training set, N (public)."""
+        return self.request.num_units
+
+    @property
+    def expected_batch_size(self) -> int:
+        """Expected units of a batch, b."""
+        return self.request.batch_size
+
+    @property
+    def sampling_rate(self) -> float:
+        """Probability that one unit takes part in an access."""
+        return self.sampler.sampling_rate
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of an epoch."""
+        return self.sampler.steps_per_epoch
+
+    @property
+    def stddevs(self) -> tuple[float, ...]:
+        """Standard deviation of the noise on each variable's summed gradient."""
+        return self.shares.stddevs
+
+    @property
+    def sensitivities(self) -> tuple[float, ...]:
+        """Bound of each variable's change of the summed gradient by one unit."""
+        return self.shares.sensitivities
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What a step does to the summed gradient; it divides by the expected rows of a batch."""
+        return Mechanism(
+            stddevs=self.shares.stddevs,
+            divisor=self.request.batch_size * self.request.rows_per_unit,
+            micro_batches=self.slots.micro_batches,
+            replicas=self.request.replicas,
+            from_host=self.budget.secure_noise or self.request.replicas > 1,
+            grids=self.shares.grids,
+            clips=self.shares.clips,
+        )
+
+    @property
     def covers_summation(self) -> bool:
         """Whether the rounding of the sum over the batch is inside the sensitivities."""
-        return _exact_sums(self.bounds)
+        return exact_sums(self.bounds)
+
+    def factor_in(self, epoch: int) -> float:
+        """What the noise is multiplied by in an epoch."""
+        return factor_at(self.budget.noise_schedule, epoch)
 
 
 def make_plan(
-    model: keras.Model,
-    loss: Any,
-    budget: PrivacyBudget,
-    ledger: PrivacyLedger,
-    *,
-    num_examples: int,
-    batch_size: int,
-    epochs: int,
+    model: keras.Model, loss: Any, budget: PrivacyBudget, ledger: PrivacyLedger, request: Request
 ) -> TrainingPlan:
     """Decides noise, capacity and number of steps.
 
@@ -83,9 +145,7 @@ def make_plan(
         loss: A loss of ``lipdp.losses``.
         budget: What may be spent.
         ledger: What this model has already cost on the same data.
-        num_examples: Rows of the training set.
-        batch_size: Expected batch size.
-        epochs: Epochs of ``ceil(N / b)`` steps each.
+        request: Data, batch size and epochs.
 
     Guarantees:
         * ``sum (sensitivity / stddev)^2 <= 1 / noise_multiplier^2`` over the variables.
@@ -95,29 +155,32 @@ def make_plan(
         InvalidValue: If the batch is larger than the data.
         BudgetExhausted: If not one step is affordable, or the ledger's history is unknown.
     """
-    _check_sizes(num_examples, batch_size, epochs)
+    _check_request(request)
     _check_history(ledger)
     bounds = gradient_bounds(model, loss)
     dtype = _dtype(model)
-    delta = budget.resolve_delta(num_examples)
-    q = batch_size / num_examples
-    steps_per_epoch = math.ceil(num_examples / batch_size)
-    steps = steps_per_epoch * epochs
-    slots = capacity(num_examples, q, steps, delta)
-    p = slots.overflow_probability_per_step
-    z = _noise_multiplier(budget, ledger, q, steps, _left(delta, steps * p))
-    sensitivities = _sensitivities(bounds, slots.rows)
+    delta = budget.resolve_delta(request.num_units)
+    sampler = find_sampler(budget.sampling)(request.num_units, request.batch_size, budget.seed)
+    steps = sampler.steps_per_epoch * request.epochs
+    capacity = sampler.capacity(steps, delta)
+    price = capacity.overflow_probability_per_step
+    z = _noise_multiplier(budget, ledger, sampler, request.epochs, left_of(delta, steps * price))
+    phases = _phases(budget, sampler, request.epochs, z)
+    slots = _slots(capacity.rows, request)
+    rows = capacity.rows * request.rows_per_unit
+    shape = BatchShape(rows, request.rows_per_unit, request.batch_size * request.rows_per_unit)
+    least = min((factor_at(budget.noise_schedule, e) for e in range(request.epochs)), default=1.0)
+    allowed = affordable(budget, ledger, phases, price, delta)
     return TrainingPlan(
-        num_examples=num_examples,
-        expected_batch_size=batch_size,
-        sampling_rate=q,
-        steps_per_epoch=steps_per_epoch,
+        request=request,
+        sampler=sampler,
         steps=steps,
-        affordable_steps=affordable_steps(budget, ledger, Phase(q, z, steps), p, delta),
-        capacity=slots,
+        affordable_steps=min(steps, allowed * sampler.steps_per_access),
+        capacity=capacity,
+        slots=slots,
         noise_multiplier=z,
-        stddevs=_stddevs(model, sensitivities, z, budget.allocation, dtype),
-        sensitivities=sensitivities,
+        phases=phases,
+        shares=share_noise(model, loss, bounds, budget, z, shape, least),
         budget=budget,
         delta=delta,
         dtype=dtype,
@@ -125,15 +188,18 @@ def make_plan(
     )
 
 
-def _check_sizes(num_examples: int, batch_size: int, epochs: int) -> None:
-    if not 1 <= batch_size <= num_examples:
+def _check_request(request: Request) -> None:
+    if not 1 <= request.batch_size <= request.num_units:
         raise InvalidValue(
-            f"The expected batch size must lie between 1 and the {num_examples} training rows",
-            received=batch_size,
+            f"The expected batch size must lie between 1 and the {request.num_units} training rows",
+            received=request.batch_size,
             fix="Lower the batch size",
         )
-    if epochs < 1:
-        raise InvalidValue("The number of epochs must be at least 1", received=epochs)
+    if request.epochs < 1:
+        raise InvalidValue("The number of epochs must be at least 1", received=request.epochs)
+    micro = request.micro_batch_size
+    if micro is not None and (type(micro) is not int or micro < 1):
+        raise InvalidValue("micro_batch_size must be a whole number of at least 1", received=micro)
 
 
 def _check_history(ledger: PrivacyLedger) -> None:
@@ -162,90 +228,40 @@ def _dtype(model: keras.Model) -> str:
     return dtypes.pop()
 
 
-def _left(delta: float, overflow: float) -> float:
-    """What overflow leaves of delta, less the rounding of these sums in float64."""
-    return (delta - overflow) * (1.0 - 1e-9)
+def _phases(
+    budget: PrivacyBudget, sampler: Sampler, epochs: int, noise_multiplier: float
+) -> tuple[Phase, ...]:
+    """What each epoch costs."""
+    accesses = sampler.steps_per_epoch // sampler.steps_per_access
+    factors = (factor_at(budget.noise_schedule, epoch) for epoch in range(epochs))
+    return tuple(sampler.phase(noise_multiplier * factor, accesses) for factor in factors)
 
 
 def _noise_multiplier(
-    budget: PrivacyBudget, ledger: PrivacyLedger, q: float, steps: int, delta: float
+    budget: PrivacyBudget, ledger: PrivacyLedger, sampler: Sampler, epochs: int, delta: float
 ) -> float:
-    """The given one; else that of the training so far; else calibrated for all the steps."""
+    """The given one; else that of the training so far; else calibrated for all the epochs."""
     if budget.noise_multiplier is not None:
         return budget.noise_multiplier
-    if ledger.phases:
-        return ledger.phases[-1].noise_multiplier
+    if ledger.calibrated is not None:
+        return ledger.calibrated
     if budget.epsilon is None:
         raise InvalidValue("A budget needs epsilon or noise_multiplier", received=budget)
-    return calibrate_noise_multiplier(
-        budget.epsilon, delta, q, steps, accountant=budget.accountant, adjacency=budget.adjacency
+    found = calibrate(
+        lambda noise_multiplier: _phases(budget, sampler, epochs, noise_multiplier),
+        budget.epsilon,
+        delta,
+        spent=ledger.phases,
+        accountant=budget.accountant,
+        adjacency=budget.adjacency,
     )
+    ledger.calibrate(found)
+    return found
 
 
-def _sensitivities(bounds: GradientBounds, rows: int) -> tuple[float, ...]:
-    """Bounds of the change of the computed sum.
-
-    In float64 the rounding of the sum is covered. A kernel's gradient is one sum over rows and
-    positions, of at most n = rows times entries terms, whose absolute values add up to at most
-    ``rows D`` in norm: each of the two neighbouring sums is exact up to ``gamma_n rows D`` (Higham,
-    section 4.2). In float32 that term is not included and the statement says so.
-    """
-    slack = 0.0
-    if _exact_sums(bounds):
-        slack = 2.0 * rows * gamma(rows * bounds.entries, bounds.unit)
-    return tuple(d * (1.0 + slack) for d in bounds.parameters)
-
-
-def _exact_sums(bounds: GradientBounds) -> bool:
-    """Whether sums over the batch run in float64, in every layer."""
-    return bounds.unit == unit_roundoff("float64")
-
-
-def _stddevs(
-    model: keras.Model, sensitivities: tuple[float, ...], z: float, strategy: str, dtype: str
-) -> tuple[float, ...]:
-    sizes = [math.prod(v.shape) for v in model.trainable_variables]
-    stddevs = allocate(sensitivities, sizes, z, strategy)
-    # The step multiplies in the model's dtype: round up, so that the noise is never too small.
-    up = [np.nextafter(np.dtype(dtype).type(s), np.dtype(dtype).type(np.inf)) for s in stddevs]
-    return tuple(float(u) if s > 0.0 else 0.0 for u, s in zip(up, stddevs, strict=True))
-
-
-def affordable_steps(
-    budget: PrivacyBudget, ledger: PrivacyLedger, ahead: Phase, overflow: float, delta: float
-) -> int:
-    """Steps of the phase ahead that the budget still allows after what the ledger holds.
-
-    Args:
-        budget: What may be spent; without epsilon every step is affordable.
-        ledger: What was spent.
-        ahead: Sampling rate, noise multiplier and number of the steps asked for.
-        overflow: Probability that one draw overflows its slots.
-        delta: delta of the statement, overflow included.
-
-    Raises:
-        BudgetExhausted: If not one step is affordable.
-    """
-    if budget.epsilon is None:
-        return ahead.steps
-    left = _left(delta - ledger.overflow_delta, ahead.steps * overflow)
-    allowed = 0
-    if left > 0.0:
-        allowed = max_steps(
-            ledger.phases,
-            ahead.sampling_rate,
-            ahead.noise_multiplier,
-            budget.epsilon,
-            left,
-            ahead.steps,
-            accountant=budget.accountant,
-            adjacency=budget.adjacency,
-        )
-    if allowed < 1:
-        raise BudgetExhausted(
-            "The privacy budget is spent: not one more step is affordable",
-            received=budget.epsilon,
-            fix="Compile with a larger epsilon, such as "
-            f"PrivacyBudget(epsilon={2 * budget.epsilon:g})",
-        )
-    return allowed
+def _slots(units: int, request: Request) -> Slots:
+    """A batch in equal parts of at most ``micro_batch_size`` rows, each even among devices."""
+    rows = units * request.rows_per_unit
+    parts = 1 if request.micro_batch_size is None else -(-rows // request.micro_batch_size)
+    share = request.replicas
+    return Slots(units, parts, -(-rows // (parts * share)) * share)

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
 from lipdp.errors import InvalidState
-from lipdp.privacy import PoissonSampler
 from lipdp.training.batches import PrivateBatches
-from lipdp.training.optimizer import Mechanism, enter_constraint_sets
-from lipdp.training.plan import make_plan
-from lipdp.training.settings import check_model
+from lipdp.training.gate import StepGate
+from lipdp.training.host_noise import HostNoise, PlainHostNoise, SecureNoise
+from lipdp.training.optimizer import enter_constraint_sets
+from lipdp.training.plan import Request, TrainingPlan, make_plan
+from lipdp.training.settings import check_model, replicas_of
 from lipdp.training.state import PrivateState
+from lipdp.training.units import Units
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What ``fit`` was told about sizes.
+
+    Attributes:
+        batch_size: Expected units of a batch.
+        micro_batch_size: Most rows that are processed at a time, or None.
+        epochs: Epochs asked for.
+    """
+
+    batch_size: int
+    micro_batch_size: int | None
+    epochs: int
 
 
 def prepare_batches(
-    model: keras.Model,
-    state: PrivateState,
-    x: Any,
-    y: np.ndarray,
-    batch_size: int,
-    epochs: int,
+    model: keras.Model, state: PrivateState, x: Any, y: np.ndarray, units: Units, sizes: Sizes
 ) -> PrivateBatches:
     """Makes the plan, arms the optimizer with it and returns the sampled batches.
 
@@ -31,8 +45,8 @@ def prepare_batches(
         state: What the model remembers; takes the plan.
         x: Inputs, shape (N, ...), or a nest of such arrays.
         y: Targets, shape (N, ...).
-        batch_size: Expected batch size.
-        epochs: Epochs asked for.
+        units: What is drawn, and its rows.
+        sizes: Batch size and epochs.
 
     Raises:
         LipdpError: If anything has no proof, or nothing is left of the budget.
@@ -44,21 +58,43 @@ def prepare_batches(
     check_model(model)
     model.loss.check_labels(y, int(model.output_shape[-1]))
     enter_constraint_sets(model.trainable_variables)
-    plan = make_plan(
-        model,
-        model.loss,
-        state.budget,
-        state.ledger,
-        num_examples=len(y),
-        batch_size=batch_size,
-        epochs=epochs,
+    request = Request(
+        num_units=len(units),
+        batch_size=sizes.batch_size,
+        epochs=sizes.epochs,
+        rows_per_unit=units.most_rows,
+        unit=units.word,
+        micro_batch_size=sizes.micro_batch_size,
+        replicas=replicas_of(model),
     )
+    plan = make_plan(model, model.loss, state.budget, state.ledger, request)
     state.plan = plan
-    seed = plan.budget.seed
-    model.optimizer.arm(Mechanism(plan.stddevs, plan.expected_batch_size), seed)
+    state.gate = _armed(model, plan)
     # The noise is part of the traced step: a new plan needs a new trace.
     model.train_function = None
-    sampler = PoissonSampler(plan.num_examples, plan.expected_batch_size, seed=seed)
-    return PrivateBatches(
-        x, y, sampler, capacity=plan.capacity.rows, steps=plan.steps_per_epoch, seed=seed
-    )
+    return PrivateBatches(x, y, units, plan.sampler, slots=plan.slots, seed=plan.budget.seed)
+
+
+def _armed(model: keras.Model, plan: TrainingPlan) -> StepGate:
+    mechanism, optimizer = plan.mechanism, model.optimizer
+    strategy = model.distribute_strategy if mechanism.replicas > 1 else None
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        if not optimizer.built:
+            optimizer.build(model.trainable_variables)
+        optimizer.arm(mechanism, plan.budget.seed)
+    source = _host_noise(model, plan) if mechanism.from_host else None
+
+    def bring_noise(factor: float) -> None:
+        if source is not None:
+            # A traced step may keep the variables' values to itself between steps.
+            getattr(model, "jax_state_sync", lambda: None)()
+            optimizer.noise.load(source.draw(mechanism, factor))
+
+    return StepGate(optimizer, mechanism.micro_batches, bring_noise)
+
+
+def _host_noise(model: keras.Model, plan: TrainingPlan) -> HostNoise:
+    shapes = [tuple(v.shape) for v in model.trainable_variables]
+    if plan.budget.secure_noise:
+        return SecureNoise(shapes)
+    return PlainHostNoise(shapes, plan.budget.seed)

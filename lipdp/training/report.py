@@ -10,6 +10,17 @@ _SUMMATION = (
 )
 
 
+def _unit(plan: TrainingPlan) -> str:
+    if plan.request.unit == "row":
+        return "one row of the training set"
+    return f"all rows of one user, of which at most {plan.request.rows_per_unit} take part"
+
+
+def _clips(plan: TrainingPlan) -> int:
+    """Adaptive thresholds that some noise follows, or that have noise of their own."""
+    return len({clip for chosen in plan.shares.clips for clip in chosen})
+
+
 def statement_of(
     plan: TrainingPlan,
     ledger: PrivacyLedger,
@@ -45,4 +56,12 @@ def statement_of(
         other_accesses=other_accesses,
         not_covered=(*NOT_COVERED, *rounding, *not_covered),
         reproducible=budget.seed is not None,
+        unit=_unit(plan),
+        unit_word=plan.request.unit,
+        sampling=plan.sampler.title,
+        assumption=plan.sampler.assumption,
+        secure_noise=budget.secure_noise,
+        steps_per_access=plan.sampler.steps_per_access,
+        noise_schedule=budget.noise_schedule,
+        adaptive_clips=_clips(plan),
     )

@@ -62,10 +62,10 @@ def check_fit(options: Mapping[str, Any]) -> None:
 
 
 def check_model(model: keras.Model) -> None:
-    """Refuses additional losses, distribution over devices and everything without a bound.
+    """Refuses additional losses and everything without a bound.
 
     Raises:
-        UnsafeSetting: If the model adds a loss of its own or is distributed.
+        UnsafeSetting: If the model adds a loss of its own.
         UnsupportedLayer: If a layer has no proved bound.
     """
     if model.losses:
@@ -74,11 +74,31 @@ def check_model(model: keras.Model) -> None:
             received=len(model.losses),
             fix="Remove them; a penalty on weights is the optimizer's weight_decay",
         )
-    strategy = getattr(model, "_distribute_strategy", None) or keras.distribution.distribution()
-    if strategy is not None:
-        raise UnsafeSetting(
-            "Private training on several devices would draw the noise on each of them",
-            received=type(strategy).__name__,
-            fix="Train on one device",
-        )
     gradient_bounds(model, model.loss)
+
+
+def replicas_of(model: keras.Model) -> int:
+    """Devices that each run the step on a part of the rows, which it sees alone.
+
+    Under ``keras.distribution.DataParallel`` a step sees the whole batch, so there is one.
+
+    Raises:
+        UnsafeSetting: If the way of distribution is not known to give the right sum.
+    """
+    strategy = getattr(model, "_distribute_strategy", None)
+    if strategy is not None and strategy.num_replicas_in_sync > 1:
+        if type(strategy).__name__ != "MirroredStrategy":
+            raise _unknown_distribution(strategy)
+        return int(strategy.num_replicas_in_sync)
+    distribution = keras.distribution.distribution()
+    if distribution is not None and not isinstance(distribution, keras.distribution.DataParallel):
+        raise _unknown_distribution(distribution)
+    return 1
+
+
+def _unknown_distribution(found: Any) -> UnsafeSetting:
+    return UnsafeSetting(
+        "This way of training on several devices is not known to sum each row once",
+        received=type(found).__name__,
+        fix="Use one device, MirroredStrategy (TensorFlow) or DataParallel (JAX)",
+    )

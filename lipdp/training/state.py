@@ -10,6 +10,7 @@ import numpy as np
 from lipdp.certificates import CertifiedAccuracy
 from lipdp.errors import UnsafeSetting
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
+from lipdp.training.gate import StepGate
 from lipdp.training.plan import TrainingPlan
 
 _KEY = "lipdp_ledger"
@@ -24,6 +25,7 @@ class PrivateState:
         ledger: All private steps so far.
         budget: The budget of ``compile``, or None for training without privacy.
         plan: The plan of the last ``fit``.
+        gate: Lets the steps of the last ``fit`` run.
         certified: The metric that needs the present Lipschitz constant.
         compile_arguments: What the user passed to ``compile``.
         unknown_callbacks: Callbacks whose behaviour the statement does not cover.
@@ -33,6 +35,7 @@ class PrivateState:
     ledger: PrivacyLedger = field(default_factory=PrivacyLedger)
     budget: PrivacyBudget | None = None
     plan: TrainingPlan | None = None
+    gate: StepGate | None = None
     certified: CertifiedAccuracy | None = None
     compile_arguments: dict[str, Any] = field(default_factory=dict)
     unknown_callbacks: tuple[str, ...] = ()
@@ -45,7 +48,7 @@ class PrivateState:
             UnsafeSetting: If the budget counts under another adjacency than the ledger.
         """
         if budget is not None and budget.adjacency != self.ledger.adjacency:
-            if self.ledger.steps or self.ledger.unknown_history:
+            if self.ledger.phases or self.ledger.unknown_history:
                 raise UnsafeSetting(
                     f"The steps so far were counted under {self.ledger.adjacency!r}",
                     received=budget.adjacency,
@@ -66,7 +69,10 @@ class PrivateState:
     def statement_extras(self) -> dict[str, tuple[str, ...]]:
         """What the statement adds for this model."""
         return {
-            "other_accesses": (_PUBLIC,) if self.public_history else (),
+            "other_accesses": (
+                *self.ledger.other_accesses,
+                *((_PUBLIC,) if self.public_history else ()),
+            ),
             "not_covered": tuple(f"the callback {name}" for name in self.unknown_callbacks),
         }
 
@@ -89,6 +95,6 @@ def read_ledger(present: PrivacyLedger, store: Any) -> PrivacyLedger:
     else:
         text = np.asarray(store[_KEY]).tobytes().decode("utf-8", errors="replace")
         merged = PrivacyLedger.from_json(text)
-    if present.steps:
+    if present.phases:
         merged.merge(present)
     return merged

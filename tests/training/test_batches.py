@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from lipdp.privacy import PoissonSampler
-from lipdp.training import PrivateBatches
+from lipdp.training.batches import PrivateBatches, Slots
+from lipdp.training.units import single_rows
 
 
 def batches(n=50, b=10, capacity=30, seed=None):
     x = np.arange(1, n + 1, dtype="float32")[:, None]
     sampler = PoissonSampler(n, b, seed=seed)
-    return PrivateBatches(x, np.arange(n), sampler, capacity=capacity, steps=3, seed=seed)
+    slots = Slots(units=capacity, micro_batches=1, rows=capacity)
+    return PrivateBatches(x, np.arange(n), single_rows(n), sampler, slots=slots, seed=seed)
 
 
 def test_every_batch_has_the_same_shape_and_its_own_rows():

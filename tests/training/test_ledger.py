@@ -100,7 +100,7 @@ class TestSavedFiles:
     def test_no_file_holds_the_noise_state(self, make_model, rows, tmp_path):
         model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
         model.fit(*rows, batch_size=50, verbose=0)
-        words = [int(w) for s in model.optimizer._noise.variables for w in np.asarray(s)[:1]]
+        words = [int(w) for s in model.optimizer.noise.generators for w in np.asarray(s)[:1]]
         model.save(tmp_path / "a.keras")
         model.save_weights(tmp_path / "a.weights.h5")
         with zipfile.ZipFile(tmp_path / "a.keras") as archive:
@@ -140,8 +140,8 @@ class TestSavedFiles:
             found = []
             file.visit(lambda name: found.append(name) if name.endswith("lipdp_ledger") else None)
             text = bytes(file[found[0]][:]).decode()
-            entry = json.loads(text)["entries"][0]
-            edited = text.replace(f", {entry[3]}]", f", {entry[3] - 1}]")
+            steps = json.loads(text)["entries"][0]["steps"]
+            edited = text.replace(f'"steps": {steps}', f'"steps": {steps - 1}')
             assert edited != text
             del file[found[0]]
             file[found[0]] = np.frombuffer(edited.encode(), dtype=np.uint8)

@@ -1,0 +1,71 @@
+"""Lets a step run only after it was recorded, as a whole or as part of a larger batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lipdp.errors import InvalidState
+from lipdp.training.optimizer import PrivateOptimizer
+
+
+class StepGate:
+    """Stands between Keras' loop and the compiled step.
+
+    A batch in k parts needs two compiled steps: one that adds the gradient of a part to a sum, and
+    one that also adds the noise and updates. Each is traced with the optimizer in that mode.
+
+    Guarantees:
+        * No step runs that was not announced, and an announcement serves one step.
+        * Noise is added in the last part of a batch alone.
+
+    Args:
+        optimizer: Of the model.
+        micro_batches: Parts k of a batch.
+        bring_noise: Called before each step that adds noise, with the factor of its noise.
+    """
+
+    def __init__(
+        self, optimizer: PrivateOptimizer, micro_batches: int, bring_noise: Callable[[float], None]
+    ) -> None:
+        self._optimizer = optimizer
+        self._micro_batches = micro_batches
+        self._bring_noise = bring_noise
+        self._factor = 1.0
+        self._announced: int | None = None
+        self._steps: dict[bool, Callable[..., Any]] = {}
+
+    def set_noise(self, factor: float) -> None:
+        """Sets the noise of the steps to come, as a factor of the planned one."""
+        self._factor = factor
+        self._optimizer.set_noise_factor(factor)
+
+    def announce(self, part: int) -> None:
+        """The part of a batch that is about to run, counted from 0; an access was recorded."""
+        self._announced = part
+        if self._is_last(part):
+            self._bring_noise(self._factor)
+
+    def _is_last(self, part: int) -> bool:
+        return part == self._micro_batches - 1
+
+    def guard(self, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+        """A train function that runs announced steps.
+
+        Args:
+            make: Makes a new train function, which is traced when it is first called.
+        """
+        last = {True} if self._micro_batches == 1 else {False, True}
+        self._steps = {is_last: make() for is_last in last}
+        return self._run
+
+    def _run(self, *args: Any) -> Any:
+        part, self._announced = self._announced, None
+        if part is None:
+            raise InvalidState(
+                "A private step runs inside fit() alone, where the ledger records it first",
+                fix="Train with model.fit(x, y, ...)",
+            )
+        is_last = self._is_last(part)
+        self._optimizer.set_mode(updates=is_last)
+        return self._steps[is_last](*args)

@@ -1,0 +1,95 @@
+"""Records each step before it runs, and stops at the last affordable one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from lipdp.errors import BudgetExhausted
+from lipdp.privacy import PrivacyLedger
+from lipdp.training.affordable import affordable_accesses
+from lipdp.training.ledger_file import LedgerFile
+from lipdp.training.plan import TrainingPlan
+
+if TYPE_CHECKING:
+    from lipdp.training.gate import StepGate
+
+#: Metric of the present weights' certificates; shown for validation rows only.
+CERTIFIED = "certified_accuracy"
+
+
+class LedgerCallback(keras.callbacks.Callback):
+    """Writes an access into the ledger, then opens the gate for its steps.
+
+    It is the first callback, so that whatever another one saves already holds the step.
+
+    Guarantees:
+        * An access is in the ledger, and in the ledger file if there is one, before a step of it
+          runs.
+        * No step runs that the budget does not afford, a restored ledger included.
+
+    Args:
+        plan: What is going to be done.
+        gate: Lets the steps run.
+        file: Where the ledger is kept while training, or None.
+    """
+
+    def __init__(self, plan: TrainingPlan, gate: StepGate, file: LedgerFile | None) -> None:
+        super().__init__()
+        self._plan = plan
+        self._gate = gate
+        self._file = file
+        self._left = 0
+        self._known = -1
+        self._parts = plan.slots.micro_batches * plan.sampler.steps_per_access
+        self._multiplier = plan.noise_multiplier
+
+    @property
+    def _ledger(self) -> PrivacyLedger:
+        # Restoring a checkpoint replaces the model's ledger.
+        return self.model.ledger
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Sets the noise of the epoch; at the start and after a restore counts what is left."""
+        factor = self._plan.factor_in(epoch)
+        self._multiplier = self._plan.noise_multiplier * factor
+        self._gate.set_noise(factor)
+        if self._ledger.steps != self._known:
+            self._left = affordable_accesses(self._plan, self._ledger, epoch)
+            self._known = self._ledger.steps
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Records the access that the part of a batch begins, and announces the part."""
+        if batch % self._parts == 0:
+            self._record()
+        self._gate.announce(batch % self._plan.slots.micro_batches)
+
+    def _record(self) -> None:
+        if self._left < 1:
+            raise BudgetExhausted("The next step would pass the privacy budget")
+        plan = self._plan
+        self._left -= 1
+        self._ledger.record(
+            plan.sampler.sampling_rate,
+            self._multiplier,
+            overflow_probability=plan.capacity.overflow_probability_per_step,
+            draw=plan.sampler.kind,
+        )
+        if self._file is not None:
+            self._file.write(self._ledger)
+        self._known = self._ledger.steps
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Stops after the last affordable access."""
+        (logs or {}).pop(CERTIFIED, None)
+        if self._left < 1 and (batch + 1) % self._parts == 0:
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Adds the epsilon spent so far to the epoch's log."""
+        if logs is not None:
+            logs.pop(CERTIFIED, None)
+            logs["epsilon"] = self._ledger.epsilon(
+                self._plan.delta, accountant=self._plan.budget.accountant
+            )

@@ -1,0 +1,88 @@
+"""What ``fit`` was asked for, and how it becomes Keras' own fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from lipdp.errors import InvalidData, InvalidValue
+from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
+from lipdp.training.callbacks import ledger_path, unknown_callbacks
+from lipdp.training.ledger_callback import LedgerCallback
+from lipdp.training.ledger_file import LedgerFile
+from lipdp.training.preparation import Sizes, prepare_batches
+from lipdp.training.state import PrivateState
+from lipdp.training.units import Units, grouped_rows, single_rows
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """The arguments of a private ``fit``; see there."""
+
+    x: Any
+    y: Any
+    batch_size: int
+    micro_batch_size: int | None
+    groups: Any
+    max_examples_per_user: int | None
+    ledger_file: Any
+    epochs: int
+    callbacks: Sequence[keras.callbacks.Callback] | None
+    validation_split: float
+    validation_data: Any
+
+    def prepare(self, model: keras.Model, state: PrivateState) -> dict[str, Any]:
+        """Makes everything ready and returns the arguments of Keras' ``fit``."""
+        callbacks = list(self.callbacks or ())
+        state.remember_callbacks(unknown_callbacks(callbacks))
+        path = ledger_path(callbacks, self.ledger_file)
+        file = None if path is None else LedgerFile(path)
+        _continue_from(file, state)
+        rows, targets, validation = self._data(model)
+        units = self._units(len(targets), state)
+        sizes = Sizes(self.batch_size, self.micro_batch_size, self.epochs)
+        batches = prepare_batches(model, state, rows, targets, units, sizes)
+        if state.plan is None or state.gate is None:
+            raise InvalidValue("The plan is missing")
+        return {
+            "x": batches,
+            "epochs": self.epochs,
+            # The parts of a batch come in order; which rows a batch holds is random already.
+            "shuffle": False,
+            "callbacks": [LedgerCallback(state.plan, state.gate, file), *callbacks],
+            "validation_data": validation,
+        }
+
+    def _data(self, model: keras.Model) -> tuple[Any, np.ndarray, Any]:
+        num_inputs = len(model.inputs) if model.built else 1
+        rows, targets = as_inputs(self.x, num_inputs), as_rows("y", self.y)
+        check_pair(rows, targets)
+        if not self.validation_split or self.validation_data is not None:
+            return rows, targets, self.validation_data
+        return split_validation(rows, targets, self.validation_split)
+
+    def _units(self, count: int, state: PrivateState) -> Units:
+        if (self.groups is None) != (self.max_examples_per_user is None):
+            raise InvalidValue(
+                "groups and max_examples_per_user belong together",
+                received=(self.groups, self.max_examples_per_user),
+                fix="Give the user of each row, and the most rows of a user",
+            )
+        if self.groups is None or self.max_examples_per_user is None:
+            return single_rows(count)
+        groups = np.asarray(self.groups)[:count]
+        if len(groups) != count:
+            raise InvalidData("groups and y have different lengths", received=len(groups))
+        seed = state.budget.seed if state.budget is not None else None
+        return grouped_rows(groups, self.max_examples_per_user, seed)
+
+
+def _continue_from(file: LedgerFile | None, state: PrivateState) -> None:
+    """What an interrupted run wrote counts, even if its weights are older or lost."""
+    earlier = None if file is None else file.read()
+    if earlier is not None:
+        state.ledger.merge(earlier)

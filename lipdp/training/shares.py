@@ -1,0 +1,233 @@
+"""How much noise each variable gets: bounds, allocation, counts, grids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from lipdp.bounds import GradientBounds, gradient_bounds
+from lipdp.errors import InvalidValue, UnsafeSetting
+from lipdp.layers import AdaptiveCotangentClip, at_threshold
+from lipdp.privacy import PrivacyBudget, allocate, grid_of, largest_sum, rounded_sensitivity
+from lipdp.rounding import gamma, unit_roundoff
+from lipdp.training.mechanism import Grid
+from lipdp.training.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class NoiseShares:
+    """Sensitivity and noise of each trainable variable, in order.
+
+    Attributes:
+        sensitivities: Bound of the change of the computed sum by one unit, with the adaptive
+            thresholds at their minimum.
+        stddevs: Standard deviation of the noise, in proportion.
+        grids: For each variable its grid, or None without noise; empty if noise is not on grids.
+        clips: For each variable the numbers of the adaptive clips that its bound depends on.
+    """
+
+    sensitivities: tuple[float, ...]
+    stddevs: tuple[float, ...]
+    grids: tuple[Grid | None, ...]
+    clips: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class BatchShape:
+    """What the sensitivities depend on beside the model.
+
+    Attributes:
+        rows: Most rows of a batch.
+        rows_per_unit: Most rows of one unit.
+        expected_rows: Expected rows of a batch, the divisor.
+    """
+
+    rows: int
+    rows_per_unit: int
+    expected_rows: int
+
+
+def adaptive_clips(model: keras.Model) -> tuple[AdaptiveCotangentClip, ...]:
+    """The layers whose thresholds are trained."""
+    layers = model._flatten_layers(include_self=False)
+    found = {id(one): one for one in layers if isinstance(one, AdaptiveCotangentClip)}
+    return tuple(one for one in found.values() if one.trainable)
+
+
+def share_noise(
+    model: keras.Model,
+    loss: Any,
+    bounds: GradientBounds,
+    budget: PrivacyBudget,
+    noise_multiplier: float,
+    shape: BatchShape,
+    least_factor: float,
+) -> NoiseShares:
+    """Shares one mechanism's noise among the variables.
+
+    Guarantees:
+        * ``sum (sensitivity / stddev)^2 <= 1 / noise_multiplier^2`` over all variables, the counts
+          of adaptive clips included.
+
+    Args:
+        model: A built model.
+        loss: Its loss.
+        bounds: Its gradient bounds.
+        budget: Allocation, and whether noise is on grids.
+        noise_multiplier: z of the whole step.
+        shape: Rows of a batch and of a unit.
+        least_factor: Least factor of the noise over the whole training.
+
+    Raises:
+        InvalidValue: If the counts of adaptive clips need more noise than there is.
+        UnsafeSetting: If secure noise meets adaptive clips, or the dtype has no room for it.
+    """
+    thresholds = Thresholds(adaptive_clips(model))
+    variables = model.trainable_variables
+    counts = {index: clip for clip, index in thresholds.places(variables)}
+    sensitivities = _sensitivities(bounds, shape)
+    if not counts:
+        shares = _plain(model, sensitivities, noise_multiplier, budget.allocation)
+        return _on_grids(model, shares, noise_multiplier, budget, shape, least_factor)
+    if budget.secure_noise:
+        raise UnsafeSetting(
+            "Noise on a grid needs fixed thresholds",
+            received=[clip.name for clip in counts.values()],
+            fix="Use CotangentClip(max_norm) with secure_noise, or secure_noise=False",
+        )
+    count_noise = {i: c.count_noise * shape.expected_rows for i, c in counts.items()}
+    left = _multiplier_left(noise_multiplier, sensitivities, count_noise)
+    others = [0.0 if i in counts else d for i, d in enumerate(sensitivities)]
+    plain = _plain(model, tuple(others), left, budget.allocation)
+    silent = noise_multiplier == 0.0
+    stddevs = tuple(
+        (0.0 if silent else count_noise[i]) if i in counts else s
+        for i, s in enumerate(plain.stddevs)
+    )
+    clips = _dependencies(model, loss, bounds, thresholds.clips)
+    clips = tuple(() if i in counts else one for i, one in enumerate(clips))
+    return NoiseShares(sensitivities, stddevs, (), clips)
+
+
+def _multiplier_left(
+    noise_multiplier: float, sensitivities: Sequence[float], count_noise: dict[int, float]
+) -> float:
+    """The gradient's z: ``1/z^2 = 1/z_gradient^2 + sum (count's sensitivity / its noise)^2``."""
+    if noise_multiplier == 0.0:
+        return 0.0
+    spent = math.fsum((sensitivities[i] / s) ** 2 for i, s in count_noise.items())
+    left = 1.0 / noise_multiplier**2 * (1.0 - 1e-12) - spent
+    if left <= 0.0:
+        raise InvalidValue(
+            "The counts of the adaptive clips would cost more than the whole step",
+            received=sorted(count_noise.values()),
+            fix="Raise count_noise or the batch size, or use fewer adaptive clips",
+        )
+    return 1.0 / math.sqrt(left)
+
+
+def _dependencies(
+    model: keras.Model,
+    loss: Any,
+    bounds: GradientBounds,
+    clips: Sequence[AdaptiveCotangentClip],
+) -> tuple[tuple[int, ...], ...]:
+    """For each variable the clips whose threshold its bound depends on; see ``at_threshold``."""
+    found: list[list[int]] = [[] for _ in bounds.parameters]
+    for number, clip in enumerate(clips):
+        with at_threshold([clip], clip.maximum):
+            changed = gradient_bounds(model, loss).parameters
+        for one, before, after in zip(found, bounds.parameters, changed, strict=True):
+            if after != before:
+                one.append(number)
+            if not math.isfinite(after):
+                raise InvalidValue(
+                    f"At the maximum threshold of layer {clip.name!r} a bound is infinite",
+                    received=clip.maximum,
+                    fix="Lower the maximum, or clip in float64",
+                )
+    return tuple(tuple(one) for one in found)
+
+
+def exact_sums(bounds: GradientBounds) -> bool:
+    """Whether sums over the batch run in float64, in every layer."""
+    return bounds.unit == unit_roundoff("float64")
+
+
+def _sensitivities(bounds: GradientBounds, shape: BatchShape) -> tuple[float, ...]:
+    """Bounds of the change of the computed sum.
+
+    A unit of m rows changes the sum by at most m times one row's bound. In float64 the rounding of
+    the sum is covered. A kernel's gradient is one sum over rows and positions, of at most n = rows
+    times entries terms, whose absolute values add up to at most ``rows D`` in norm: each of the two
+    neighbouring sums is exact up to ``gamma_n rows D`` (Higham, section 4.2), in whatever parts it
+    is computed. In float32 that term is not included and the statement says so.
+    """
+    slack = 0.0
+    if exact_sums(bounds):
+        slack = 2.0 * shape.rows * gamma(shape.rows * bounds.entries, bounds.unit)
+    return tuple(d * (shape.rows_per_unit + slack) for d in bounds.parameters)
+
+
+def _plain(
+    model: keras.Model, sensitivities: tuple[float, ...], z: float, strategy: str
+) -> NoiseShares:
+    sizes = [math.prod(v.shape) for v in model.trainable_variables]
+    stddevs = allocate(sensitivities, sizes, z, strategy)
+    # The step multiplies standard deviation, schedule and thresholds in the model's dtype: four
+    # roundings. The noise must not become too small.
+    up = 1.0 + 5.0 * unit_roundoff(_dtype(model))
+    return NoiseShares(sensitivities, tuple(s * up for s in stddevs), (), ())
+
+
+def _on_grids(
+    model: keras.Model,
+    shares: NoiseShares,
+    z: float,
+    budget: PrivacyBudget,
+    shape: BatchShape,
+    least_factor: float,
+) -> NoiseShares:
+    """The same with sums rounded to grids, which raises the sensitivities by a thousandth."""
+    if not budget.secure_noise or z == 0.0:
+        return shares
+    sizes = [math.prod(v.shape) for v in model.trainable_variables]
+    rows = list(zip(shares.stddevs, shares.sensitivities, sizes, strict=True))
+    widths = [grid_of(s * least_factor, d, n) if s > 0.0 else 0.0 for s, d, n in rows]
+    raised = tuple(
+        rounded_sensitivity(d, w, n) if w > 0.0 else 0.0
+        for w, (_, d, n) in zip(widths, rows, strict=True)
+    )
+    wider = _plain(model, raised, z, budget.allocation)
+    kind = "float64" if _dtype(model) == "float64" else "int32"
+    grids = tuple(
+        Grid(w, largest_sum(s * _MOST_FACTOR, w, kind)) if w > 0.0 else None
+        for s, w in zip(wider.stddevs, widths, strict=True)
+    )
+    _check_room(grids, raised, shape)
+    return NoiseShares(raised, wider.stddevs, grids, ())
+
+
+#: Noise schedules with secure noise stay below this factor, which the grids leave room for.
+_MOST_FACTOR = 16.0
+
+
+def _check_room(
+    grids: Sequence[Grid | None], sensitivities: Sequence[float], shape: BatchShape
+) -> None:
+    """A sum that is clamped would train wrongly, though privately."""
+    for grid, sensitivity in zip(grids, sensitivities, strict=True):
+        if grid is not None and grid.limit < sensitivity * shape.rows / shape.rows_per_unit:
+            raise UnsafeSetting(
+                "The dtype has no room for sums of a whole batch on a grid this fine",
+                received={"limit": grid.limit, "largest sum": sensitivity * shape.rows},
+                fix="Use dtype float64, or a smaller batch",
+            )
+
+
+def _dtype(model: keras.Model) -> str:
+    return keras.backend.standardize_dtype(model.trainable_variables[0].dtype)
