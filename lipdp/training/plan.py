@@ -120,7 +120,7 @@ class TrainingPlan:
             divisor=self.request.batch_size * self.request.rows_per_unit,
             micro_batches=self.slots.micro_batches,
             replicas=self.request.replicas,
-            from_host=self.budget.secure_noise or self.request.replicas > 1,
+            from_host=bool(self.shares.grids) or self.request.replicas > 1,
             grids=self.shares.grids,
             clips=self.shares.clips,
         )

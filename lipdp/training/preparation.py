@@ -17,6 +17,7 @@ from lipdp.training.optimizer import enter_constraint_sets
 from lipdp.training.plan import Request, TrainingPlan, make_plan
 from lipdp.training.settings import check_model, replicas_of
 from lipdp.training.state import PrivateState
+from lipdp.training.stream import RowStream, StreamBatches
 from lipdp.training.units import Units
 
 
@@ -51,19 +52,44 @@ def prepare_batches(
     Raises:
         LipdpError: If anything has no proof, or nothing is left of the budget.
     """
-    if state.budget is None:
-        raise InvalidState("The model has no privacy budget", fix="Compile with privacy=...")
     if not model.built:
         model.build((None, *x.shape[1:]))
-    check_model(model)
     model.loss.check_labels(y, int(model.output_shape[-1]))
+    plan = _planned(model, state, len(units), sizes, units)
+    return PrivateBatches(x, y, units, plan.sampler, slots=plan.slots, seed=plan.budget.seed)
+
+
+def prepare_stream(
+    model: keras.Model, state: PrivateState, stream: RowStream, sizes: Sizes
+) -> StreamBatches:
+    """The same for rows that cannot be drawn at random.
+
+    Args:
+        model: A built model compiled with a budget.
+        state: What the model remembers; takes the plan.
+        stream: The rows, with labels that were checked.
+        sizes: Batch size and epochs.
+
+    Raises:
+        LipdpError: If anything has no proof, or nothing is left of the budget.
+    """
+    plan = _planned(model, state, len(stream), sizes, None)
+    return StreamBatches(stream, sizes.batch_size, plan.slots)
+
+
+def _planned(
+    model: keras.Model, state: PrivateState, count: int, sizes: Sizes, units: Units | None
+) -> TrainingPlan:
+    if state.budget is None:
+        raise InvalidState("The model has no privacy budget", fix="Compile with privacy=...")
+    check_model(model)
     enter_constraint_sets(model.trainable_variables)
     request = Request(
-        num_units=len(units),
+        num_units=count,
         batch_size=sizes.batch_size,
         epochs=sizes.epochs,
-        rows_per_unit=units.most_rows,
-        unit=units.word,
+        rows_per_unit=1 if units is None else units.most_rows,
+        unit="row" if units is None else units.word,
         micro_batch_size=sizes.micro_batch_size,
         replicas=replicas_of(model),
     )
@@ -72,7 +98,7 @@ def prepare_batches(
     state.gate = _armed(model, plan)
     # The noise is part of the traced step: a new plan needs a new trace.
     model.train_function = None
-    return PrivateBatches(x, y, units, plan.sampler, slots=plan.slots, seed=plan.budget.seed)
+    return plan
 
 
 def _armed(model: keras.Model, plan: TrainingPlan) -> StepGate:
@@ -95,6 +121,6 @@ def _armed(model: keras.Model, plan: TrainingPlan) -> StepGate:
 
 def _host_noise(model: keras.Model, plan: TrainingPlan) -> HostNoise:
     shapes = [tuple(v.shape) for v in model.trainable_variables]
-    if plan.budget.secure_noise:
+    if plan.shares.grids:
         return SecureNoise(shapes)
     return PlainHostNoise(shapes, plan.budget.seed)

@@ -14,9 +14,12 @@ from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validati
 from lipdp.training.callbacks import ledger_path, unknown_callbacks
 from lipdp.training.ledger_callback import LedgerCallback
 from lipdp.training.ledger_file import LedgerFile
-from lipdp.training.preparation import Sizes, prepare_batches
+from lipdp.training.preparation import Sizes, prepare_batches, prepare_stream
 from lipdp.training.state import PrivateState
+from lipdp.training.stream import RowStream
 from lipdp.training.units import Units, grouped_rows, single_rows
+
+_ARRAYS = (np.ndarray, list, tuple, dict, str, keras.utils.PyDataset)
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,7 @@ class FitRequest:
         path = ledger_path(callbacks, self.ledger_file)
         file = None if path is None else LedgerFile(path)
         _continue_from(file, state)
-        rows, targets, validation = self._data(model)
-        units = self._units(len(targets), state)
-        sizes = Sizes(self.batch_size, self.micro_batch_size, self.epochs)
-        batches = prepare_batches(model, state, rows, targets, units, sizes)
+        batches, validation = self._batches(model, state)
         if state.plan is None or state.gate is None:
             raise InvalidValue("The plan is missing")
         return {
@@ -56,6 +56,28 @@ class FitRequest:
             "callbacks": [LedgerCallback(state.plan, state.gate, file), *callbacks],
             "validation_data": validation,
         }
+
+    def _batches(self, model: keras.Model, state: PrivateState) -> tuple[Any, Any]:
+        sizes = Sizes(self.batch_size, self.micro_batch_size, self.epochs)
+        if self.y is None and hasattr(self.x, "__iter__") and not isinstance(self.x, _ARRAYS):
+            return prepare_stream(model, state, self._stream(model, state), sizes), (
+                self.validation_data
+            )
+        rows, targets, validation = self._data(model)
+        units = self._units(len(targets), state)
+        return prepare_batches(model, state, rows, targets, units, sizes), validation
+
+    def _stream(self, model: keras.Model, state: PrivateState) -> RowStream:
+        if self.groups is not None or self.validation_split:
+            raise InvalidData(
+                "A stream has no groups, and no part of it can be split off",
+                fix="Pass arrays, and validation_data",
+            )
+        if not model.built:
+            raise InvalidData("Build the model before it trains on a stream", fix="model.build()")
+        outputs = int(model.output_shape[-1])
+        sampling = "poisson" if state.budget is None else state.budget.sampling
+        return RowStream(self.x, sampling, lambda y: model.loss.check_labels(y, outputs))
 
     def _data(self, model: keras.Model) -> tuple[Any, np.ndarray, Any]:
         num_inputs = len(model.inputs) if model.built else 1
