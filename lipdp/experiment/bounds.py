@@ -12,9 +12,9 @@ from lipdp.bounds import GradientBounds, gradient_bounds
 from lipdp.config import load_config
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.experiment.build import build_budget, build_loss, build_model
+from lipdp.experiment.preprocess import planned_ledger
 from lipdp.experiment.rows import prepare_rows
 from lipdp.losses.base import LipschitzLoss
-from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
 from lipdp.training import load_model
 from lipdp.training.plan import Request, make_plan
@@ -22,6 +22,9 @@ from lipdp.training.plan import Request, make_plan
 
 def bounds_table(source: Path | None, overrides: Sequence[str] = ()) -> pd.DataFrame:
     """Bounds layer by layer, with the noise that training adds or added.
+
+    Of a configuration with private preprocessing the first layers are left out: they come from the
+    rows. They change no bound behind them, and what they cost is set aside.
 
     Args:
         source: A configuration (``.toml``), a run's folder, a saved model (``.keras``), or None
@@ -50,8 +53,14 @@ def _of_config(source: Path | None, overrides: Sequence[str]) -> pd.DataFrame:
         model,
         build_loss(config.loss),
         build_budget(config),
-        PrivacyLedger(),
-        Request(len(rows.x_train), config.training.batch_size, config.training.epochs),
+        planned_ledger(config, len(rows.x_train)),
+        Request(
+            rows.num_units,
+            config.training.batch_size,
+            config.training.epochs,
+            rows_per_unit=config.data.max_examples_per_user or 1,
+            micro_batch_size=config.training.micro_batch_size,
+        ),
     )
     return _with_noise(plan.bounds, list(plan.stddevs))
 

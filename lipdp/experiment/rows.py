@@ -11,7 +11,8 @@ import pandas as pd
 from lipdp.config.run import DataSection, RunConfig
 from lipdp.datasets import DATASETS, read_table
 from lipdp.errors import InvalidConfig, InvalidData
-from lipdp.preprocessing import Schema, load_schema, train_test_split
+from lipdp.preprocessing import Schema, group_split, load_schema, train_test_split
+from lipdp.training.units import grouped_rows
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Rows:
         y_train: Class ids, shape (n,).
         x_test: Held-out rows.
         y_test: Their class ids.
+        groups: The user of each training row, or None where a row is the unit of privacy.
     """
 
     schema: Schema
@@ -31,6 +33,12 @@ class Rows:
     y_train: np.ndarray
     x_test: np.ndarray
     y_test: np.ndarray
+    groups: np.ndarray | None = None
+
+    @property
+    def num_units(self) -> int:
+        """Training rows, or users of them."""
+        return len(self.x_train) if self.groups is None else len(set(self.groups.tolist()))
 
     @property
     def num_outputs(self) -> int:
@@ -48,15 +56,53 @@ def prepare_rows(config: RunConfig) -> Rows:
     frame, schema = load_source(config.data)
     labels = schema.encode_target(frame)
     features = schema.encode(frame).astype(config.training.dtype)
-    train, test = train_test_split(labels, config.data.test_fraction, config.data.split_seed)
-    if len(train) < config.training.batch_size:
+    names = _groups(frame, schema, config.data)
+    train, test = _split(labels, names, config)
+    groups = None if names is None else names[train]
+    rows = Rows(schema, features[train], labels[train], features[test], labels[test], groups)
+    _check_size(rows, config.training.batch_size)
+    return rows
+
+
+def _groups(frame: pd.DataFrame, schema: Schema, data: DataSection) -> np.ndarray | None:
+    if data.group is None:
+        return None
+    if data.group not in frame.columns:
         raise InvalidData(
-            f"The expected batch of {config.training.batch_size} rows is larger than the "
-            f"{len(train)} training rows",
-            received=len(frame),
-            fix="Lower it, as in --set training.batch_size=" + str(max(1, len(train) // 8)),
+            "The table has no such column of users", received=data.group, fix="Correct data.group"
         )
-    return Rows(schema, features[train], labels[train], features[test], labels[test])
+    column = schema.columns.get(data.group)
+    if data.group == schema.target or (column is not None and column.kind != "ignore"):
+        raise InvalidConfig(
+            "The column of users is a feature or the target in the schema",
+            received=data.group,
+            fix='Set its kind to "ignore" there',
+        )
+    if frame[data.group].isna().any():
+        raise InvalidData("The column of users has gaps", received=data.group)
+    return frame[data.group].astype(str).to_numpy()
+
+
+def _split(
+    labels: np.ndarray, names: np.ndarray | None, config: RunConfig
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of a user too many training rows are left out, for good, before anything reads them."""
+    data = config.data
+    if names is None or data.max_examples_per_user is None:
+        return train_test_split(labels, data.test_fraction, data.split_seed)
+    train, test = group_split(names, data.test_fraction, data.split_seed)
+    units = grouped_rows(names[train], data.max_examples_per_user, config.privacy.seed)
+    return np.sort(train[units.rows_of(np.arange(len(units)))[0]]), test
+
+
+def _check_size(rows: Rows, batch_size: int) -> None:
+    if rows.num_units < batch_size:
+        what = "training rows" if rows.groups is None else "users"
+        raise InvalidData(
+            f"The expected batch of {batch_size} is larger than the {rows.num_units} {what}",
+            received=len(rows.x_train),
+            fix="Lower it, as in --set training.batch_size=" + str(max(1, rows.num_units // 8)),
+        )
 
 
 def load_source(data: DataSection) -> tuple[pd.DataFrame, Schema]:

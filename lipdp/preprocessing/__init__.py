@@ -3,7 +3,7 @@
 from lipdp.preprocessing.columns import CategoryColumn, IgnoreColumn, NumberColumn
 from lipdp.preprocessing.infer import blank_schema
 from lipdp.preprocessing.schema import Schema, load_schema
-from lipdp.preprocessing.split import train_test_split
+from lipdp.preprocessing.split import group_split, train_test_split
 
 __all__ = [
     "CategoryColumn",
@@ -11,6 +11,7 @@ __all__ = [
     "NumberColumn",
     "Schema",
     "blank_schema",
+    "group_split",
     "load_schema",
     "train_test_split",
 ]

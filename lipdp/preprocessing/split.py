@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from lipdp.errors import InvalidData, InvalidValue
@@ -40,6 +42,42 @@ def train_test_split(
     return np.flatnonzero(~tests), np.flatnonzero(tests)
 
 
+def group_split(
+    groups: np.ndarray, test_fraction: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Splits rows such that all rows of a group are on one side.
+
+    A group tests if a hash of the seed and its own name falls below the fraction, so a group that
+    is added or removed moves no other.
+
+    Args:
+        groups: Name of the group of each row, shape (n,); compared as text.
+        test_fraction: Probability that a group tests, in (0, 1).
+        seed: Public seed, at least 0.
+
+    Returns:
+        Positions of the training rows and of the test rows, each increasing.
+
+    Raises:
+        InvalidValue: If the fraction or the seed is outside its domain.
+        InvalidData: If one side has no rows.
+    """
+    _check_numbers(test_fraction, seed)
+    tests = np.array([_hashed(seed, str(name)) < test_fraction for name in groups], dtype=bool)
+    if tests.all() or not tests.any():
+        raise InvalidData(
+            "All groups fall on one side of the split",
+            received=len(set(map(str, groups))),
+            fix="Use another split_seed or test_fraction, or more groups",
+        )
+    return np.flatnonzero(~tests), np.flatnonzero(tests)
+
+
+def _hashed(seed: int, name: str) -> float:
+    digest = hashlib.blake2b(f"{seed}\0{name}".encode(), digest_size=7).digest()
+    return int.from_bytes(digest, "big") / 2.0**56
+
+
 def _test_rows(rows: int, test_fraction: float, label: object) -> int:
     if rows < 2:
         raise InvalidData(
@@ -57,6 +95,10 @@ def _check(labels: np.ndarray, test_fraction: float, seed: int) -> None:
             received=(labels.dtype.name, labels.shape),
             fix="Use Schema.encode_target",
         )
+    _check_numbers(test_fraction, seed)
+
+
+def _check_numbers(test_fraction: float, seed: int) -> None:
     if not 0 < test_fraction < 1:
         raise InvalidValue(
             "The test fraction must lie between 0 and 1", received=test_fraction, fix="Use 0.2"

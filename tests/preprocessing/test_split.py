@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidData, InvalidValue
-from lipdp.preprocessing import train_test_split
+from lipdp.preprocessing import group_split, train_test_split
 
 # Two rows of each class that occurs.
 LABELS = st.lists(st.integers(0, 3), min_size=1, max_size=60).map(lambda x: np.array(x + x))
@@ -78,3 +78,27 @@ def test_bad_seeds(seed):
 def test_bad_labels(labels, words):
     with pytest.raises(InvalidData, match=words):
         train_test_split(np.array(labels), 0.5, 0)
+
+
+class TestGroups:
+    def test_a_group_is_on_one_side(self):
+        names = np.random.default_rng(0).integers(0, 50, 400).astype(str)
+        train, test = group_split(names, 0.3, 0)
+        assert not set(names[train]) & set(names[test])
+        assert sorted([*train, *test]) == list(range(400))
+
+    def test_another_group_moves_no_other(self):
+        names = np.array([f"u{i % 40}" for i in range(200)])
+        before = set(names[group_split(names, 0.3, 0)[1]])
+        more = np.array([*names, "new", "new"])
+        after = set(more[group_split(more, 0.3, 0)[1]])
+        assert after - {"new"} == before
+
+    def test_about_the_fraction_tests(self):
+        names = np.array([f"u{i}" for i in range(4000)])
+        share = len(group_split(names, 0.3, 7)[1]) / 4000
+        assert abs(share - 0.3) < 5 * np.sqrt(0.21 / 4000)
+
+    def test_one_sided_splits_are_refused(self):
+        with pytest.raises(InvalidData, match="one side"):
+            group_split(np.array(["a", "a"]), 0.5, 0)

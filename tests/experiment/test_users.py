@@ -1,0 +1,75 @@
+"""A table with a column of users: the unit of privacy is a user."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lipdp.config import load_config
+from lipdp.errors import InvalidConfig, InvalidData
+from lipdp.experiment import train
+from lipdp.experiment.rows import prepare_rows
+
+SCHEMA = """
+target = "y"
+classes = ["no", "yes"]
+[columns.a]
+kind = "number"
+range = [0.0, 1.0]
+[columns.user]
+kind = "{kind}"
+"""
+
+
+@pytest.fixture
+def make_config(tmp_path):
+    def make(*overrides, kind="ignore"):
+        rng = np.random.default_rng(0)
+        a = rng.random(600)
+        table = pd.DataFrame(
+            {"a": a, "user": rng.integers(0, 120, 600), "y": np.where(a > 0.5, "yes", "no")}
+        )
+        table.to_csv(tmp_path / "t.csv", index=False)
+        extra = "range = [0.0, 200.0]\n" if kind == "number" else ""
+        (tmp_path / "t.toml").write_text(SCHEMA.format(kind=kind) + extra)
+        return load_config(
+            None,
+            [
+                "data.name=",
+                f"data.path={tmp_path / 't.csv'}",
+                f"data.schema_path={tmp_path / 't.toml'}",
+                "data.target=y",
+                "data.group=user",
+                "data.max_examples_per_user=3",
+                "training.batch_size=20",
+                "training.epochs=3",
+                "privacy.delta=1e-4",
+                *overrides,
+            ],
+        )
+
+    return make
+
+
+def test_users_are_on_one_side_and_give_at_most_m_rows(make_config):
+    rows = prepare_rows(make_config())
+    counts = pd.Series(rows.groups).value_counts()
+    assert counts.max() == 3
+    assert rows.num_units == len(counts) < 120
+    assert len(rows.groups) == len(rows.x_train) == len(rows.y_train)
+
+
+def test_a_run_states_the_user_as_its_unit(make_config, tmp_path):
+    result = train(make_config("training.micro_batch_size=32"), tmp_path / "run").result
+    words = " ".join(result.statement.split())
+    assert "all rows of one user, of which at most 3 take part" in words
+    assert result.plan["num_examples"] < 120
+    assert result.spent.epsilon <= 8.0
+
+
+def test_bad_columns_of_users_are_refused(make_config):
+    with pytest.raises(InvalidData, match="no such column"):
+        prepare_rows(make_config("data.group=person"))
+    with pytest.raises(InvalidConfig, match="feature"):
+        prepare_rows(make_config(kind="number"))
+    with pytest.raises(InvalidConfig, match="together"):
+        make_config("data.max_examples_per_user=")
