@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from lipdp.bounds import gradient_bounds
+from lipdp.bounds import gradient_bounds_now
 from lipdp.bounds.probe import per_sample_gradient_norms
 from lipdp.errors import BoundViolation
 
@@ -45,7 +45,7 @@ def audit_gradients(model: keras.Model, loss: Any, x: np.ndarray, y: np.ndarray)
     Raises:
         BoundViolation: If a norm exceeds its bound, or is NaN.
     """
-    bounds = np.asarray(gradient_bounds(model, loss).parameters)
+    bounds = np.asarray(gradient_bounds_now(model, loss).parameters)
     norms = per_sample_gradient_norms(model, loss, x, y)
     # Written so that NaN fails too.
     if not (norms <= bounds).all():

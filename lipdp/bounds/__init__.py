@@ -7,8 +7,11 @@ from lipdp.bounds.engine import (
     numerical_error,
 )
 from lipdp.bounds.table import BoundRow, GradientBounds
+from lipdp.bounds.thresholds import adaptive_clips, gradient_bounds_now
 
 __all__ = [
+    "adaptive_clips",
+    "gradient_bounds_now",
     "BoundRow",
     "GradientBounds",
     "gradient_bounds",

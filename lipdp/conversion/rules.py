@@ -12,6 +12,7 @@ from keras import ops
 
 from lipdp import layers as ls
 from lipdp.errors import UnsupportedLayer
+from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip
 
 _TRAINING_ONLY = ("_constraint", "_regularizer")
 
@@ -66,8 +67,9 @@ def _operations(layer: Any) -> Callable[..., Any]:
     return lambda inputs: layer.call(_cast(inputs, layer))
 
 
-@plain.register
-def _identity(layer: ls.CotangentClip) -> Callable[..., Any]:
+@plain.register(AdaptiveCotangentClip)
+@plain.register(ls.CotangentClip)
+def _identity(layer: Any) -> Callable[..., Any]:
     return _unchanged
 
 

@@ -2,7 +2,7 @@
 
 from lipdp.layers.absolute_value import AbsoluteValue
 from lipdp.layers.activation_clip import ActivationClip
-from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip, at_threshold
+from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip
 from lipdp.layers.base import LipschitzLayer, NonExpansiveLayer
 from lipdp.layers.bounded_bias import BoundedBias
 from lipdp.layers.bounded_embedding import BoundedEmbedding
@@ -38,7 +38,6 @@ from lipdp.layers.sphere_normalization import SphereNormalization
 
 __all__ = [
     "AdaptiveCotangentClip",
-    "at_threshold",
     "AbsoluteValue",
     "ActivationClip",
     "BoundedBias",

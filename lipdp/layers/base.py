@@ -15,7 +15,9 @@ class LipschitzLayer(keras.layers.Layer, abc.ABC):
     Every norm is the Euclidean norm of one sample's whole tensor; the batch axis never enters.
     Bounds are host floats in float64, true for every input of norm at most ``x`` and every weight
     of the constraint set; ``math.inf`` says "no bound". The Jacobian meant is the one that
-    automatic differentiation returns, at kinks and ties too. Concrete layers are final. What the
+    automatic differentiation returns, at kinks and ties too. As g grows, ``backward_bound`` and
+    ``parameter_bounds`` never fall, and grow at most in proportion: noise that follows an adaptive
+    threshold relies on it. Concrete layers are final. What the
     bounds need of the input's shape is fixed in ``build``; a call at another shape is refused.
 
     Attributes:

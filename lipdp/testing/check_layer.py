@@ -14,6 +14,7 @@ from lipdp.bounds.shapes import Shapes
 from lipdp.errors import InvalidValue
 from lipdp.layers.base import LipschitzLayer
 from lipdp.rounding import unit_roundoff
+from lipdp.testing._growth import check_growth
 from lipdp.testing._isolation import check_isolation
 from lipdp.testing._layer_probe import LayerProbe
 from lipdp.testing._merge_search import check_merge
@@ -68,7 +69,8 @@ def check_layer(
         The best ratios found.
 
     Raises:
-        BoundViolation: If a bound is broken, samples mix, or ``linear_backward`` is not true.
+        BoundViolation: If a bound is broken, samples mix, ``linear_backward`` is not true, or a
+            bound grows wrongly with that of the cotangent.
         InvalidValue: If a radius is not positive and finite.
         UnsupportedLayer: If nothing states bounds for this layer.
     """
@@ -142,6 +144,7 @@ class _Search:
     def run(self, every: int) -> None:
         """Inputs of the ball: each ``every``-th special one, and what ascent finds."""
         self.rule = self._state_bounds(self.probe.layer)
+        check_growth(self.probe.layer.name, self.rule, self.radius)
         self.slack = 1.0 + self.rule.rounding(self.unit)
         self._check_linearity()
         points = self._special()

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from lipdp.bounds import gradient_bounds
+from lipdp.bounds import adaptive_clips, gradient_bounds
 from lipdp.errors import InvalidValue
 from lipdp.testing._label_kinds import label_kinds
 from lipdp.testing._model_pairs import check_rows, try_pairs
@@ -48,11 +48,13 @@ def check_model(
     Raises:
         BoundViolation: If a bound is broken.
         InvalidValue: If there are no starts.
+        InvalidValue: If a clipping threshold is trained: its "gradient" is a count.
         UnsupportedLayer: As ``gradient_bounds``.
         UnboundedGradient: As ``gradient_bounds``.
     """
     if starts < 1 or steps < 0:
         raise InvalidValue("A search needs a start", received={"starts": starts, "steps": steps})
+    _check_fixed(model)
     with put_back(model.trainable_variables):
         for variable in model.trainable_variables:
             assign_projected(variable, variable.value)
@@ -159,3 +161,13 @@ def _moved(array: np.ndarray, direction: np.ndarray, length: float) -> np.ndarra
     if not 0 < norm(direction) < math.inf:
         return array
     return array + scaled_to(np.asarray(direction, "float64"), length * max(norm(array), 1e-2))
+
+
+def _check_fixed(model: keras.Model) -> None:
+    clips = adaptive_clips(model)
+    if clips:
+        raise InvalidValue(
+            "The thresholds of adaptive clips are trained by counts, which no ascent can follow",
+            received=[clip.name for clip in clips],
+            fix="Set trainable = False on these layers: they then clip at their present threshold",
+        )

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from lipdp.bounds import GradientBounds, gradient_bounds, lipschitz_constant, numerical_error
+from lipdp.bounds import (
+    GradientBounds,
+    adaptive_clips,
+    gradient_bounds,
+    lipschitz_constant,
+    numerical_error,
+)
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
@@ -18,7 +24,6 @@ from lipdp.training.plan import TrainingPlan
 from lipdp.training.report import statement_of
 from lipdp.training.request import FitRequest
 from lipdp.training.settings import check_compile, check_fit
-from lipdp.training.shares import adaptive_clips
 from lipdp.training.state import PrivateState, read_ledger, write_ledger
 
 if TYPE_CHECKING:

@@ -101,7 +101,10 @@ class NoiseState:
     def _spoil_if_stale(self, noisy: list[Any]) -> list[Any]:
         """Noise that was used before must not be used again."""
         fresh = ops.convert_to_tensor(self._fresh)
-        used = [g if g is None else ops.where(fresh > 0, g, math.nan) for g in noisy]
+        # On PyTorch a Python number in `where` shortens float64.
+        used = [
+            g if g is None else ops.where(fresh > 0, g, ops.full_like(g, math.nan)) for g in noisy
+        ]
         self._fresh.assign(ops.zeros_like(fresh))
         return used
 
@@ -121,7 +124,8 @@ def _on_grid(total: Any, steps: Any, grid: Grid | None) -> Any:
         return total
     steps = ops.convert_to_tensor(steps)
     # A gradient that is no number has no grid point; the bounds exclude it.
-    clamped = ops.where(total >= -grid.limit, total, -grid.limit)
-    clamped = ops.where(clamped <= grid.limit, clamped, grid.limit)
+    limit = ops.full_like(total, grid.limit)
+    clamped = ops.where(total >= -limit, total, -limit)
+    clamped = ops.where(clamped <= limit, clamped, limit)
     whole = ops.cast(ops.round(clamped / grid.width), steps.dtype)
     return ops.cast(whole + steps, total.dtype) * grid.width

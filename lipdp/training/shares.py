@@ -9,9 +9,9 @@ from typing import Any
 
 import keras
 
-from lipdp.bounds import GradientBounds, gradient_bounds
+from lipdp.bounds import GradientBounds, adaptive_clips, gradient_bounds
 from lipdp.errors import InvalidValue, UnsafeSetting
-from lipdp.layers import AdaptiveCotangentClip, at_threshold
+from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip, at_threshold
 from lipdp.privacy import PrivacyBudget, allocate, grid_of, largest_sum, rounded_sensitivity
 from lipdp.rounding import gamma, unit_roundoff
 from lipdp.training.mechanism import Grid
@@ -49,13 +49,6 @@ class BatchShape:
     rows: int
     rows_per_unit: int
     expected_rows: int
-
-
-def adaptive_clips(model: keras.Model) -> tuple[AdaptiveCotangentClip, ...]:
-    """The layers whose thresholds are trained."""
-    layers = model._flatten_layers(include_self=False)
-    found = {id(one): one for one in layers if isinstance(one, AdaptiveCotangentClip)}
-    return tuple(one for one in found.values() if one.trainable)
 
 
 def share_noise(
@@ -137,6 +130,15 @@ def _dependencies(
     clips: Sequence[AdaptiveCotangentClip],
 ) -> tuple[tuple[int, ...], ...]:
     """For each variable the clips whose threshold its bound depends on; see ``at_threshold``."""
+    maxima = [clip.maximum for clip in clips]
+    with at_threshold(clips, maxima):
+        highest = gradient_bounds(model, loss).parameters
+    if not all(math.isfinite(bound) for bound in highest):
+        raise InvalidValue(
+            "At the maximum thresholds of the adaptive clips a bound is infinite",
+            received=maxima,
+            fix="Lower their maximum, or train in float64",
+        )
     found: list[list[int]] = [[] for _ in bounds.parameters]
     for number, clip in enumerate(clips):
         with at_threshold([clip], clip.maximum):
@@ -144,12 +146,6 @@ def _dependencies(
         for one, before, after in zip(found, bounds.parameters, changed, strict=True):
             if after != before:
                 one.append(number)
-            if not math.isfinite(after):
-                raise InvalidValue(
-                    f"At the maximum threshold of layer {clip.name!r} a bound is infinite",
-                    received=clip.maximum,
-                    fix="Lower the maximum, or clip in float64",
-                )
     return tuple(tuple(one) for one in found)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from lipdp import layers
+from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip
 
 
 def linear_loss(cotangent, z):
@@ -29,6 +30,28 @@ def check_cotangent_clip():
     change = update(layers.CotangentClip(5.0 / len(x)), x, g, np.zeros((4, 2), "float32"))
     expected = [[3, 4], [3, -4], [0, 0], [0, 0]]
     np.testing.assert_allclose(-change * len(x), expected, rtol=1e-6)
+
+
+def check_adaptive_cotangent_clip():
+    x = np.eye(5, dtype="float32")
+    g = np.array([[3, 4], [30, -40], [np.nan, 1], [np.inf, 0], [0, 0]], "float32")
+    layer = AdaptiveCotangentClip(10.0 / len(x))
+    change = update(layer, x, g, np.zeros((5, 2), "float32"))
+    expected = [[3, 4], [6, -8], [0, 0], [0, 0], [0, 0]]
+    np.testing.assert_allclose(-change * len(x), expected, rtol=1e-6)
+    # The plain optimizer has subtracted the count, times its rate of 1.
+    assert ops.convert_to_numpy(layer.threshold) == 10.0 / len(x) - 3.0
+    for count, new in [(np.nan, 2.0), (np.inf, 2e3), (-np.inf, 2e-3), (1.0, 2.0)]:
+        layer.threshold.assign(2.0)
+        found = ops.convert_to_numpy(layer.updated(ops.convert_to_tensor(count, "float32"), 10))
+        np.testing.assert_allclose(found, new, rtol=1e-6)
+    for dtype in ("float32", "float64"):
+        layer = AdaptiveCotangentClip(0.7, minimum=0.3, maximum=1.7, dtype=dtype)
+        layer.build((None, 2))
+        for weight, radius in [(np.nan, 0.3), (-1.0, 0.3), (9.0, 1.7)]:
+            layer.threshold.assign(weight)
+            found = ops.convert_to_numpy(layer.radius())
+            assert found == found.dtype.type(radius)
 
 
 def check_sorting_at_ties():

@@ -7,6 +7,7 @@ import pytest
 SCRIPT = Path(__file__).with_name("backend_checks.py")
 CHECKS = [
     "check_cotangent_clip",
+    "check_adaptive_cotangent_clip",
     "check_sorting_at_ties",
     "check_non_finite_and_extreme_rows",
     "check_weights_stay_in_their_sets",

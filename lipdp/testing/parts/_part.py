@@ -25,6 +25,7 @@ class LayerPart:
         radius: Bound of its norm.
         ids: Number of ids if it takes ids.
         least: Smallest best ratio of measured to bound that the search must find.
+        rule: States the bounds at each setting of the weights; None if the layer itself does.
     """
 
     name: str
@@ -33,6 +34,7 @@ class LayerPart:
     radius: float
     ids: int | None = None
     least: float = 0.99
+    rule: Callable[[Any], Any] | None = None
 
     @property
     def plain(self) -> bool:
@@ -42,7 +44,7 @@ class LayerPart:
     def check(self, dtype: str = "float32", seed: int = 0) -> Tightness:
         """Runs ``check_layer``."""
         layer = self.make(dtype=dtype)
-        return check_layer(layer, self.shape, self.radius, ids=self.ids, seed=seed)
+        return check_layer(layer, self.shape, self.radius, ids=self.ids, rule=self.rule, seed=seed)
 
 
 @dataclass(frozen=True)

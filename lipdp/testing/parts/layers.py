@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from functools import partial
 
+from keras import ops
+
 from lipdp import layers as ls
 from lipdp.layers.absolute_value import AbsoluteValue
+from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip
 from lipdp.layers.bounded_scale import BoundedScale
 from lipdp.layers.center_norm import CenterNorm
 from lipdp.layers.centering import Centering
 from lipdp.testing.parts._part import LayerPart
 from lipdp.testing.parts.convolutions import CONVOLUTIONS
 
+
+def _at_its_threshold(layer: AdaptiveCotangentClip) -> AdaptiveCotangentClip:
+    """Its bounds hold up to a reference, which is to be the present threshold."""
+    layer.reference = float(ops.convert_to_numpy(layer.radius()))
+    return layer
+
+
 LAYERS = (
     LayerPart("BoundedInput", partial(ls.BoundedInput, (6,), radius=1.5), (6,), 3.0),
     LayerPart("ActivationClip", partial(ls.ActivationClip, 0.7), (6,), 2.0),
     LayerPart("SphereNormalization", partial(ls.SphereNormalization, 2.0, 0.5), (6,), 1.0),
     LayerPart("CotangentClip", partial(ls.CotangentClip, 0.4), (6,), 1.0),
+    LayerPart(
+        "AdaptiveCotangentClip",
+        partial(AdaptiveCotangentClip, 0.4, minimum=0.2, maximum=0.9),
+        (6,),
+        1.0,
+        rule=_at_its_threshold,
+    ),
     LayerPart("SpectralDense", partial(ls.SpectralDense, 5), (6,), 2.0),
     LayerPart("SpectralDense at positions", partial(ls.SpectralDense, 5), (3, 4), 2.0),
     LayerPart("FrobeniusDense", partial(ls.FrobeniusDense, 3, radius=1.3), (6,), 2.0),
