@@ -60,7 +60,7 @@ def epsilon_lower_bound(
     true_rate = _lower(member_guesses, members, tail)
     false_rate = 1.0 - _lower(nonmembers - nonmember_guesses, nonmembers, tail)
     ratios = ((true_rate - delta, false_rate), (1.0 - false_rate - delta, 1.0 - true_rate))
-    return max(0.0, *(math.log(a / b) for a, b in ratios if a > 0.0 and b > 0.0))
+    return max([0.0, *(math.log(a / b) for a, b in ratios if a > 0.0 and b > 0.0)])
 
 
 def _lower(successes: int, trials: int, tail: float) -> float:

@@ -27,6 +27,28 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="Z",
     help="Noise instead of a budget; with a budget too, the budget only stops the training.",
 )
+@click.option(
+    "--sampling",
+    type=click.Choice(["poisson", "truncated-poisson", "shuffled", "fixed-size", "full-batch"]),
+    help="How batches are drawn, and so accounted.  [default: poisson]",
+)
+@click.option(
+    "--adjacency",
+    type=click.Choice(["add-remove", "zero-out", "replace-one"]),
+    help="How neighbouring data sets differ.  [default: add-remove]",
+)
+@click.option("--secure-noise", is_flag=True, help="Exact noise from a cryptographic generator.")
+@click.option(
+    "--preprocess",
+    type=click.Choice(["none", "private-standardize", "private-whiten"]),
+    help="First layers from private statistics of the rows, inside the budget.  [default: none]",
+)
+@click.option(
+    "--preprocess-share",
+    type=float,
+    metavar="S",
+    help="Part of epsilon for these statistics, between 0 and 1.  [default: 0.1]",
+)
 @click.option("--data", type=_FILE, help="Train on this file; needs --schema and --target.")
 @click.option("--schema", type=_FILE, help="Its schema, begun with: lipdp schema.")
 @click.option("--target", metavar="NAME", help="The column to predict.")
@@ -45,6 +67,11 @@ def command(
     epsilon: float | None,
     delta: float | None,
     noise_multiplier: float | None,
+    sampling: str | None,
+    adjacency: str | None,
+    secure_noise: bool,
+    preprocess: str | None,
+    preprocess_share: float | None,
     data: Path | None,
     schema: Path | None,
     target: str | None,
@@ -63,6 +90,8 @@ def command(
     chosen = [
         *_data_overrides(data, schema, target),
         *_privacy_overrides(config, epsilon, delta, noise_multiplier),
+        *_mechanism_overrides(sampling, adjacency, secure_noise),
+        *_preprocess_overrides(preprocess, preprocess_share),
         *overrides,
     ]
     run = load_config(config, chosen)
@@ -119,6 +148,19 @@ def _privacy_overrides(
         # Nobody asked for the packaged default's budget, so it must not stop the run.
         return ["privacy.epsilon=", *chosen]
     return chosen
+
+
+def _mechanism_overrides(
+    sampling: str | None, adjacency: str | None, secure_noise: bool
+) -> list[str]:
+    given = {"sampling": sampling, "adjacency": adjacency}
+    chosen = [_runs.override(f"privacy.{k}", v) for k, v in given.items() if v is not None]
+    return [*chosen, "privacy.secure_noise=true"] if secure_noise else chosen
+
+
+def _preprocess_overrides(kind: str | None, share: float | None) -> list[str]:
+    given = {"kind": kind, "share": share}
+    return [_runs.override(f"preprocess.{k}", v) for k, v in given.items() if v is not None]
 
 
 def _default_output(run: RunConfig) -> Path:

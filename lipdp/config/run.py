@@ -34,7 +34,11 @@ class Component(BaseModel):
 
 
 class DataSection(Section):
-    """Which rows are trained on: a registered data set, or a file with its schema."""
+    """Which rows are trained on: a registered data set, or a file with its schema.
+
+    With ``group``, a column that names the user of each row, the unit of privacy is a user, of whom
+    at most ``max_examples_per_user`` rows train; batches and epochs then count users.
+    """
 
     name: str | None = None
     path: str | None = None
@@ -43,6 +47,14 @@ class DataSection(Section):
     test_fraction: Fraction = 0.2
     split_seed: Whole = 0
     limit_rows: Count | None = None
+    group: str | None = None
+    max_examples_per_user: Count | None = None
+
+    @model_validator(mode="after")
+    def _users(self) -> DataSection:
+        if (self.group is None) != (self.max_examples_per_user is None):
+            raise ValueError("give data.group and data.max_examples_per_user together")
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> DataSection:
@@ -55,9 +67,13 @@ class DataSection(Section):
 
 
 class TrainingSection(Section):
-    """How long, how fast, in which precision."""
+    """How long, how fast, in which precision.
+
+    ``micro_batch_size`` bounds the rows that are in memory at a time.
+    """
 
     batch_size: Count = 2048
+    micro_batch_size: Count | None = None
     epochs: Count = 16
     learning_rate_decay: Literal["constant", "cosine", "linear"] = "constant"
     dtype: Literal["float32", "float64"] = "float64"
@@ -73,6 +89,9 @@ class PrivacySection(Section):
     accountant: str = "pld"
     allocation: str = "optimal"
     adjacency: str = "add-remove"
+    sampling: str = "poisson"
+    noise_schedule: list[tuple[Whole, Positive]] = []
+    secure_noise: bool = False
     seed: Whole | None = None
 
     @model_validator(mode="after")
@@ -80,6 +99,20 @@ class PrivacySection(Section):
         if self.epsilon is None and self.noise_multiplier is None:
             raise ValueError("give privacy.epsilon or privacy.noise_multiplier")
         return self
+
+
+class PreprocessSection(Section):
+    """Private statistics of the training rows that become the first layers of the model.
+
+    ``share`` is the part of epsilon that they may cost; ``noise_multiplier`` sets their noise
+    instead. Mapped rows are divided by ``radius`` and clipped to the unit ball; by default it is
+    their typical norm, from the noisy statistics.
+    """
+
+    kind: Literal["none", "private-standardize", "private-whiten"] = "none"
+    share: Fraction = 0.1
+    noise_multiplier: NotNegative | None = None
+    radius: Positive | None = None
 
 
 class CertificatesSection(Section):
@@ -97,4 +130,5 @@ class RunConfig(Document):
     optimizer: Component
     training: TrainingSection = TrainingSection()
     privacy: PrivacySection
+    preprocess: PreprocessSection = PreprocessSection()
     certificates: CertificatesSection = CertificatesSection()

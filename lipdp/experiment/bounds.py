@@ -53,7 +53,7 @@ def _of_config(source: Path | None, overrides: Sequence[str]) -> pd.DataFrame:
         model,
         build_loss(config.loss),
         build_budget(config),
-        planned_ledger(config, len(rows.x_train)),
+        planned_ledger(config, rows.num_units),
         Request(
             rows.num_units,
             config.training.batch_size,

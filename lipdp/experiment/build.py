@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -16,8 +16,19 @@ from lipdp.privacy import PrivacyBudget
 from lipdp.training import Sequential
 
 
-def build_model(config: RunConfig, num_features: int, num_outputs: int) -> Sequential:
+def build_model(
+    config: RunConfig,
+    num_features: int,
+    num_outputs: int,
+    front: Sequence[keras.layers.Layer] = (),
+) -> Sequential:
     """The untrained model; its initial weights follow from ``training.initial_seed``.
+
+    Args:
+        config: Names the model.
+        num_features: Size of a row.
+        num_outputs: Number of logits.
+        front: Layers in front of the model's own.
 
     Raises:
         InvalidConfig: If the model has no such option, or an option has a bad value.
@@ -28,7 +39,7 @@ def build_model(config: RunConfig, num_features: int, num_outputs: int) -> Seque
     layers = _call(
         "model", config.model, factory, num_features, num_outputs, dtype=config.training.dtype
     )
-    return Sequential(layers, name=config.model.name)
+    return Sequential([*front, *layers], name=config.model.name)
 
 
 def build_loss(component: Component) -> keras.losses.Loss:
@@ -63,6 +74,7 @@ def build_optimizer(config: RunConfig, steps: int) -> keras.optimizers.Optimizer
 def build_budget(config: RunConfig) -> PrivacyBudget:
     """The privacy section as a budget."""
     options = config.privacy.model_dump()
+    options["noise_schedule"] = tuple(options["noise_schedule"])
     return PrivacyBudget(options.pop("epsilon"), options.pop("delta"), **options)
 
 

@@ -26,8 +26,10 @@ from lipdp.experiment.baseline import logistic_regression
 from lipdp.experiment.build import build_budget, build_loss, build_model, build_optimizer
 from lipdp.experiment.folder import RunFolder
 from lipdp.experiment.outcome import Listener, TrainOutcome
+from lipdp.experiment.preprocess import first_layers, private_statistics
 from lipdp.experiment.progress import ListenerCallback, plan_record
 from lipdp.experiment.rows import Rows, prepare_rows
+from lipdp.experiment.unfinished import Unfinished
 from lipdp.reports import write_report
 from lipdp.results import Certified, RunResult, Spent, TestMetrics
 from lipdp.training import Sequential, save_for_release, statement_of
@@ -53,19 +55,35 @@ def train(
     """
     started = time.monotonic()
     with RunFolder(output, overwrite=overwrite) as staging:
+        unfinished = Unfinished(output, config, overwrite=overwrite)
         rows = prepare_rows(config)
-        model = build_model(config, rows.x_train.shape[1], rows.num_outputs)
-        history = _fit(model, config, rows, listener)
+        model = _compiled(config, rows, unfinished)
+        history = _fit(model, config, rows, unfinished, listener)
         result = _result(model, config, rows, output.name, started)
         _write(staging, model, config, rows, result, history, output)
+    unfinished.remove()
     return TrainOutcome(result, output, logistic_regression(rows))
 
 
-def _fit(
-    model: Sequential, config: RunConfig, rows: Rows, listener: Listener | None
-) -> pd.DataFrame:
+def _compiled(config: RunConfig, rows: Rows, unfinished: Unfinished) -> Sequential:
+    """The model before its first step: that of an interrupted run, or a new one."""
+    earlier = unfinished.model()
+    if earlier is not None:
+        _compile(earlier, config, rows)
+        return earlier
+    statistics = private_statistics(config, rows)
+    front = first_layers(config, statistics)
+    model = build_model(config, rows.x_train.shape[1], rows.num_outputs, front)
+    _compile(model, config, rows)
+    if statistics is not None:
+        statistics.record_in(model)
+    unfinished.begin(model)
+    return model
+
+
+def _compile(model: Sequential, config: RunConfig, rows: Rows) -> None:
     training = config.training
-    steps = training.epochs * math.ceil(len(rows.x_train) / training.batch_size)
+    steps = training.epochs * math.ceil(rows.num_units / training.batch_size)
     model.compile(
         optimizer=build_optimizer(config, steps),
         loss=build_loss(config.loss),
@@ -73,22 +91,31 @@ def _fit(
         privacy=build_budget(config),
         certified_radius=config.certificates.radii[0],
     )
-    history = model.fit(
-        rows.x_train,
-        rows.y_train,
-        batch_size=training.batch_size,
-        epochs=training.epochs,
-        verbose=0,
-        callbacks=[] if listener is None else [ListenerCallback(listener)],
-        validation_data=(rows.x_test, rows.y_test),
-    )
-    return _publishable(history)
 
 
-def _publishable(history: keras.callbacks.History) -> pd.DataFrame:
-    """Epsilon and held-out metrics; what was measured on training rows without noise stays out."""
-    shown = {k: v for k, v in history.history.items() if k == "epsilon" or k.startswith("val_")}
-    return pd.DataFrame({"epoch": [e + 1 for e in history.epoch], **shown})
+def _fit(
+    model: Sequential,
+    config: RunConfig,
+    rows: Rows,
+    unfinished: Unfinished,
+    listener: Listener | None,
+) -> pd.DataFrame:
+    training = config.training
+    ears = [] if listener is None else [ListenerCallback(listener)]
+    with unfinished.kept_if_begun(model):
+        model.fit(
+            rows.x_train,
+            rows.y_train,
+            batch_size=training.batch_size,
+            micro_batch_size=training.micro_batch_size,
+            groups=rows.groups,
+            max_examples_per_user=config.data.max_examples_per_user,
+            epochs=training.epochs,
+            verbose=0,
+            callbacks=[*unfinished.callbacks(), *ears],
+            validation_data=(rows.x_test, rows.y_test),
+        )
+    return unfinished.history()
 
 
 def _result(
@@ -101,7 +128,7 @@ def _result(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         config=config.model_dump(mode="json"),
         plan=plan_record(model.plan, model),
-        statement=str(statement_of(model.plan, model.ledger, not_covered=(_SPLIT,))),
+        statement=_statement(model),
         spent=_spent(model),
         test=_test_metrics(certificates, rows),
         certified=[_certified(certificates, rows, r, error) for r in config.certificates.radii],
@@ -109,6 +136,13 @@ def _result(
         training_rows=len(rows.x_train),
         seconds=round(time.monotonic() - started, 1),
         versions=_versions(),
+    )
+
+
+def _statement(model: Sequential) -> str:
+    accesses = model.ledger.other_accesses
+    return str(
+        statement_of(model.plan, model.ledger, other_accesses=accesses, not_covered=(_SPLIT,))
     )
 
 
@@ -122,6 +156,7 @@ def _spent(model: Sequential) -> Spent:
         noise_multiplier=plan.noise_multiplier,
         accountant=plan.budget.accountant,
         adjacency=plan.budget.adjacency,
+        ledger=ledger.to_json(),
     )
 
 

@@ -21,6 +21,7 @@ from lipdp.privacy.calibration import (
     max_steps,
 )
 from lipdp.privacy.capacity import Capacity, capacity, overflow_probability
+from lipdp.privacy.counts import private_counts
 from lipdp.privacy.fixed_sampler import FixedSizeSampler, FullBatchSampler, ShuffledSampler
 from lipdp.privacy.ledger import TRAINING, PrivacyLedger
 from lipdp.privacy.noise_grid import grid_of, largest_sum, rounded_sensitivity
@@ -30,7 +31,9 @@ from lipdp.privacy.rounded_gaussian import RoundedGaussian
 from lipdp.privacy.sampler import Sampler
 from lipdp.privacy.samplers import SAMPLERS, find_sampler
 from lipdp.privacy.schedule import factor_at
+from lipdp.privacy.selection import composed, draw_number_of_runs, repeat_and_select
 from lipdp.privacy.statement import NOT_COVERED, PrivacyStatement, accountant_library
+from lipdp.privacy.statistics import private_mean_and_scale, private_mean_and_whitening
 
 __all__ = [
     "ACCOUNTANTS",
@@ -61,6 +64,8 @@ __all__ = [
     "calibrate",
     "calibrate_noise_multiplier",
     "capacity",
+    "composed",
+    "draw_number_of_runs",
     "effective_multiplier",
     "epsilon",
     "epsilon_curve",
@@ -72,5 +77,9 @@ __all__ = [
     "largest_sum",
     "max_steps",
     "overflow_probability",
+    "private_counts",
+    "private_mean_and_scale",
+    "private_mean_and_whitening",
+    "repeat_and_select",
     "rounded_sensitivity",
 ]

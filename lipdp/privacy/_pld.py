@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from lipdp.privacy._rdp import divergences, orders
-from lipdp.privacy.phase import POISSON, Draw, Phase
+from lipdp.privacy._rdp import MOST_NOISE, divergences, orders
+from lipdp.privacy.phase import ADJACENCIES, POISSON, Draw, Phase
 
 _U = 2.0**-53
 #: The library drops noise of log-probability below -50: 9.7 standard deviations.
@@ -59,12 +59,24 @@ def offers_replacement() -> bool:
 
 
 def pld_epsilon(
-    phases: Sequence[Phase], delta: float, size: Size = FINE, *, replaced: bool = False
+    phases: Sequence[Phase], delta: float, adjacency: str = "add-remove", size: Size = FINE
 ) -> float:
     """Epsilon of the composed phases; infinite where the grid would be too wide.
 
-    With ``replaced`` one row is replaced, otherwise added or removed. Draws that the library does
-    not offer cost infinity here.
+    Draws that the library does not offer under the adjacency cost infinity here. Noise multipliers
+    are over the bound of one row.
+
+    **Replace-one.** Rows that are replaced have the pair ``(1 - q) N(0) + q N(u)`` and
+    ``(1 - q) N(0) + q N(v)`` with u and v in the unit ball. Seen from u, the divergence
+    ``int (q phi(x) - (g - 1)(1 - q) phi(x + u) - g q phi(x + u - v))_+`` for ``g >= 1`` grows with
+    the correlation of the two likelihood ratios (Slepian: a convex function of their sum) and with
+    the distances: it is largest at ``v = -u``, ``|u| = 1``, which the library computes.
+
+    **Truncated draws.** Given what the others draw, a row that is drawn takes a place that is
+    free, or in a full batch that of another one. The pair of the second case is bounded by that
+    of a replacement at the doubled bound, also for a row that is emptied (Ganesh et al. 2025).
+    The probabilities depend on the number of other rows, one more or one less for a row that is
+    added or removed, in no fixed direction: the larger epsilon counts.
 
     A smaller delta than the one asked for is looked up: the difference pays for rounding.
 
@@ -73,33 +85,53 @@ def pld_epsilon(
     * Fourier transforms: an output of a transform of length n is off by ``log2(n)`` ulp of the
       mass, and a T-th power by T times that. This is the size of the rounding error, not a
       theorem about the library's transform; the errors that were seen were tens of times smaller.
+    * Truncated draws: the binomial tails are off by a factor (1e-11 was seen), and with them the
+      densities and losses.
     """
-    if not _offered(phases, replaced):
+    truncated = any(phase.draw.name == "truncated-poisson" for phase in phases)
+    phases = [replace(p, noise_multiplier=min(p.noise_multiplier, MOST_NOISE)) for p in phases]
+    if not _offered(phases, adjacency):
         return math.inf
-    # A replaced row, and one that pushes another one out, move the sum by twice the bound.
-    twice = replaced or any(phase.draw.name == "truncated-poisson" for phase in phases)
-    factor = 0.5 if twice else 1.0
-    reached = [replace(p, noise_multiplier=factor * p.noise_multiplier) for p in phases]
-    grid = interval(reached, size)
-    left = delta - _rounding(reached, size)
+    twice = 2.0 if truncated else ADJACENCIES[adjacency]
+    reached = [replace(p, noise_multiplier=p.noise_multiplier / twice) for p in phases]
+    grid, drift = interval(reached, size), _drift(phases)
+    left = delta * math.exp(-drift) - _rounding(reached, size)
     if grid > _WIDEST or left <= 0.0:
         return math.inf
-    value = _look_up(phases, grid, left, replaced)
-    return value * (1.0 + 1e-12) if value >= 0.0 else math.inf
+    added = (0, 1) if truncated and adjacency == "add-remove" else (0,)
+    values = [_look_up(phases, grid, left, _Relation(adjacency == "replace-one", n)) for n in added]
+    return max(values) * (1.0 + 1e-12) + drift if min(values) >= 0.0 else math.inf
 
 
-def _offered(phases: Sequence[Phase], replaced: bool) -> bool:
+@dataclass(frozen=True)
+class _Relation:
+    """Attributes: whether a row is replaced, and rows that truncated draws have beyond N."""
+
+    replaced: bool
+    added: int
+
+
+def _offered(phases: Sequence[Phase], adjacency: str) -> bool:
     names = {phase.draw.name for phase in phases}
     if "fixed-size" in names:
         return False
-    return offers_replacement() or not (replaced or "truncated-poisson" in names)
+    return offers_replacement() or not (adjacency == "replace-one" or "truncated-poisson" in names)
 
 
-def _look_up(phases: Sequence[Phase], grid: float, delta: float, replaced: bool) -> float:
+def _drift(phases: Sequence[Phase]) -> float:
+    """By how much wrong binomial tails may move the logarithm of a density, over all steps."""
+    return 1e-9 * sum(
+        phase.steps / (1.0 - phase.sampling_rate)
+        for phase in phases
+        if phase.draw.name == "truncated-poisson"
+    )
+
+
+def _look_up(phases: Sequence[Phase], grid: float, delta: float, relation: _Relation) -> float:
     """Some releases refuse a fine grid on which rounding makes a divergence grow: widen it."""
     for factor in (1, 8, 64):
         with contextlib.suppress(ValueError), np.errstate(over="ignore"):
-            composed = _compose(phases, factor * grid, replaced)
+            composed = _compose(phases, factor * grid, relation)
             return float(composed.get_epsilon_for_delta(delta))
     return math.inf
 
@@ -164,7 +196,7 @@ def _composed_range(phases: Sequence[Phase], one_step: float) -> float:
 
 @functools.lru_cache(maxsize=16)
 def _one_step(
-    sampling_rate: float, noise_multiplier: float, draw: Draw, grid: float, replaced: bool
+    sampling_rate: float, noise_multiplier: float, draw: Draw, grid: float, relation: _Relation
 ) -> Any:
     """Loss distribution of one step, with arrays inside.
 
@@ -173,17 +205,22 @@ def _one_step(
     """
     from dp_accounting.pld import privacy_loss_distribution as library
 
-    if draw.name == "truncated-poisson":
-        found = _truncated(sampling_rate, noise_multiplier, draw, grid, replaced)
-    elif sampling_rate == 1.0:
-        multiplier = noise_multiplier / 2.0 if replaced else noise_multiplier
-        found = library.from_gaussian_mechanism(multiplier, value_discretization_interval=grid)
+    options = {"value_discretization_interval": grid}
+    if sampling_rate == 1.0:
+        change = 2.0 if relation.replaced else 1.0
+        found = library.from_gaussian_mechanism(noise_multiplier / change, **options)
+    elif draw.name == "truncated-poisson":
+        found = library.from_truncated_subsampled_gaussian_mechanism(
+            dataset_size=draw.num_examples + relation.added,
+            sampling_probability=sampling_rate,
+            truncated_batch_size=draw.most_rows,
+            noise_multiplier=noise_multiplier,
+            **options,
+            **_named(relation),
+        )
     else:
         found = library.from_gaussian_mechanism(
-            standard_deviation=noise_multiplier,
-            sampling_prob=sampling_rate,
-            value_discretization_interval=grid,
-            **(_replacement() if replaced else {}),
+            noise_multiplier, sampling_prob=sampling_rate, **options, **_named(relation)
         )
     remove = found._pmf_remove.to_dense_pmf()
     symmetric = found._pmf_add is found._pmf_remove or sampling_rate == 1.0
@@ -191,33 +228,20 @@ def _one_step(
     return library.PrivacyLossDistribution(remove, add)
 
 
-def _truncated(
-    sampling_rate: float, noise_multiplier: float, draw: Draw, grid: float, replaced: bool
-) -> Any:
-    """Truncated draws; the larger one of two neighbours has one row more than N."""
-    from dp_accounting.pld import privacy_loss_distribution as library
-
-    return library.from_truncated_subsampled_gaussian_mechanism(
-        dataset_size=draw.num_examples + 1,
-        sampling_probability=sampling_rate,
-        truncated_batch_size=draw.most_rows,
-        noise_multiplier=noise_multiplier,
-        value_discretization_interval=grid,
-        **(_replacement() if replaced else {}),
-    )
-
-
-def _replacement() -> dict[str, Any]:
+def _named(relation: _Relation) -> dict[str, Any]:
+    """The option of the library; older releases know only the other relation, by default."""
+    if not relation.replaced:
+        return {}
     from dp_accounting.privacy_accountant import NeighboringRelation
 
     return {"neighboring_relation": NeighboringRelation.REPLACE_ONE}
 
 
-def _compose(phases: Sequence[Phase], grid: float, replaced: bool) -> Any:
-    parts = [_phase(_as_step(phase), grid, replaced) for phase in phases]
+def _compose(phases: Sequence[Phase], grid: float, relation: _Relation) -> Any:
+    parts = [_phase(_as_step(phase), grid, relation) for phase in phases]
     return functools.reduce(lambda one, other: one.compose(other), parts)
 
 
-def _phase(phase: Phase, grid: float, replaced: bool) -> Any:
-    step = _one_step(phase.sampling_rate, phase.noise_multiplier, phase.draw, grid, replaced)
+def _phase(phase: Phase, grid: float, relation: _Relation) -> Any:
+    step = _one_step(phase.sampling_rate, phase.noise_multiplier, phase.draw, grid, relation)
     return step if phase.steps == 1 else step.self_compose(phase.steps)

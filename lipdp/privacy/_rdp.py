@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from lipdp.privacy.phase import Draw, Phase
+from lipdp.privacy._replaced import replaced_divergences
+from lipdp.privacy.phase import ADJACENCIES, Phase
 
 _FINE = (
     *(1.02, 1.05),
@@ -20,8 +21,8 @@ _FINE = (
 )
 _COARSE = (1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64, 128, 512)
 _U = 2.0**-53
-#: Above, the library's bound for draws of a fixed size uses approximations of its terms.
-_MOST_ORDER = 256.0
+#: More noise than this costs no less here, as its square would overflow.
+MOST_NOISE = 1e100
 
 
 def orders(*, coarse: bool = False) -> np.ndarray:
@@ -29,20 +30,37 @@ def orders(*, coarse: bool = False) -> np.ndarray:
     return np.array(_COARSE if coarse else _FINE, dtype=np.float64)
 
 
-def divergences(phases: Sequence[Phase], *, coarse: bool = False) -> np.ndarray:
+def divergences(
+    phases: Sequence[Phase], adjacency: str = "add-remove", *, coarse: bool = False
+) -> np.ndarray:
     """Upper bounds of the Renyi divergence of the composed phases, one an order."""
     total = np.zeros(len(orders(coarse=coarse)))
     for phase in phases:
-        step = _STEPS[phase.draw.name]
-        total += phase.steps * step(phase.sampling_rate, phase.noise_multiplier, phase.draw, coarse)
+        total += phase.steps * _one_step(phase, adjacency, coarse)
     return total
 
 
-def rdp_epsilon(phases: Sequence[Phase], delta: float, *, coarse: bool = False) -> float:
+def _one_step(phase: Phase, adjacency: str, coarse: bool) -> np.ndarray:
+    q, draw = phase.sampling_rate, phase.draw.name
+    z = min(phase.noise_multiplier, MOST_NOISE)
+    if draw == "truncated-poisson":
+        return np.full(len(orders(coarse=coarse)), np.inf)  # no bound is known
+    if adjacency == "replace-one" and q < 1.0:
+        return _replaced_step(q, z, draw == "fixed-size", coarse)
+    return _poisson_step(q, z / ADJACENCIES[adjacency], coarse)
+
+
+def rdp_epsilon(
+    phases: Sequence[Phase], delta: float, adjacency: str = "add-remove", *, coarse: bool = False
+) -> float:
     """Epsilon of the composed phases by Renyi divergences; infinite if no order converges."""
+    return epsilon_of_divergences(divergences(phases, adjacency, coarse=coarse), delta, coarse)
+
+
+def epsilon_of_divergences(bounds: np.ndarray, delta: float, coarse: bool = False) -> float:
+    """Epsilon of what has these divergences at ``orders``; infinite if none is finite."""
     from dp_accounting import rdp
 
-    bounds = divergences(phases, coarse=coarse)
     finite = np.isfinite(bounds)
     if not finite.any():
         return math.inf
@@ -51,9 +69,7 @@ def rdp_epsilon(phases: Sequence[Phase], delta: float, *, coarse: bool = False) 
 
 
 @functools.lru_cache(maxsize=256)
-def _poisson_step(
-    sampling_rate: float, noise_multiplier: float, draw: Draw, coarse: bool
-) -> np.ndarray:
+def _poisson_step(sampling_rate: float, noise_multiplier: float, coarse: bool) -> np.ndarray:
     """Divergence of one step plus the rounding of its computation.
 
     Near 0 a divergence is the logarithm of a sum close to 1, and rounding can make it 0 or
@@ -76,41 +92,17 @@ def _poisson_step(
 
 
 @functools.lru_cache(maxsize=256)
-def _fixed_size_step(
-    sampling_rate: float, noise_multiplier: float, draw: Draw, coarse: bool
+def _replaced_step(
+    sampling_rate: float, noise_multiplier: float, fixed_size: bool, coarse: bool
 ) -> np.ndarray:
-    """Divergence of one step on b of N rows, where one row is replaced.
-
-    Wang, Balle, Kasiviswanathan 2019, Theorem 27, for a Gaussian mechanism whose multiplier is
-    over the change that a replacement makes. Whole orders only, up to which the terms are exact;
-    the sum of their logarithms is off by some ulp a term, for which 1e-9 is added.
-    """
-    from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent, rdp
-    from dp_accounting.privacy_accountant import NeighboringRelation
-
+    """Divergence of one step where one row is replaced, at whole orders."""
     alpha = orders(coarse=coarse)
-    kept = (alpha % 1.0 == 0.0) & (alpha <= _MOST_ORDER)
-    accountant = rdp.RdpAccountant(alpha[kept], NeighboringRelation.REPLACE_ONE)
-    event = GaussianDpEvent(noise_multiplier)
-    with np.errstate(all="ignore"):
-        accountant.compose(SampledWithoutReplacementDpEvent(draw.num_examples, draw.most_rows, event))
+    whole = alpha % 1.0 == 0.0
     found = np.full_like(alpha, np.inf)
-    found[kept] = np.nan_to_num(accountant._rdp, nan=np.inf, posinf=np.inf)
-    return _frozen(np.maximum(found, 0.0) * (1.0 + 1e-9) + 1e-14)
-
-
-def _truncated_step(
-    sampling_rate: float, noise_multiplier: float, draw: Draw, coarse: bool
-) -> np.ndarray:
-    """No bound by Renyi divergences is offered."""
-    return np.full(len(orders(coarse=coarse)), np.inf)
-
-
-_STEPS = {
-    "poisson": _poisson_step,
-    "fixed-size": _fixed_size_step,
-    "truncated-poisson": _truncated_step,
-}
+    found[whole] = replaced_divergences(
+        alpha[whole], sampling_rate, noise_multiplier, fixed_size=fixed_size
+    )
+    return _frozen(found)
 
 
 def _frozen(values: np.ndarray) -> np.ndarray:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from lipdp.errors import InvalidData
 from lipdp.rounding import gamma, unit_roundoff
 
 _UNIT = unit_roundoff("float64")
 #: Rows at a time, for little memory and little rounding: see ``sensitivity_of_sum``.
 _BLOCK = 4096
+
+OfBlock = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def clip_rows(x: np.ndarray, radius: float) -> np.ndarray:
@@ -34,30 +39,85 @@ def clip_rows(x: np.ndarray, radius: float) -> np.ndarray:
     return np.where(inside, rows, scaled * (radius / np.where(inside, 1.0, norm)))
 
 
-def sum_rows(
-    x: np.ndarray, radius: float, of_block: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
-    """Sum of a function of blocks of clipped rows, in float64."""
-    parts = (clip_rows(x[i : i + _BLOCK], radius) for i in range(0, max(len(x), 1), _BLOCK))
-    first, *others = map(of_block, parts)
-    return sum(others, first)
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows of which each protected unit contributes a weighted mean.
+
+    Attributes:
+        rows: Shape (n, d).
+        weights: Weight of each row, shape (n,); those of one unit add up to 1.
+        num_units: Number of units.
+    """
+
+    rows: np.ndarray
+    weights: np.ndarray
+    num_units: int
+
+    @property
+    def size(self) -> int:
+        """Number of features d."""
+        return int(self.rows.shape[1])
 
 
-def sensitivity_of_sum(shape: tuple[int, int], one_row: float, most_rows: int) -> float:
-    """Bound of the Euclidean change of a computed sum between neighbours, of n rows or fewer.
-
-    A unit contributes at most ``most_rows`` rows, each of exact norm at most ``one_row``, and
-    ``(1 + g) one_row`` as computed, g of the roundings of clipping and of one product. An entry of
-    the sum runs over at most ``r = block + blocks`` roundings, so a sum of n rows is exact up to
-    ``gamma(r)`` times the sum of absolute values (Higham, section 4.2), of norm at most
-    ``n (1 + g) one_row``; that is added for each of the two neighbours.
+def unit_rows(x: Any, groups: Any = None) -> UnitRows:
+    """Each row, or all rows of each group, as a unit.
 
     Args:
-        shape: Shape (n, d) of the rows.
-        one_row: Bound of the norm of one row's exact contribution.
-        most_rows: Most rows of one unit.
+        x: Rows, shape (n, d).
+        groups: The unit of each row, shape (n,); None if each row is a unit.
+
+    Raises:
+        InvalidData: If x is no matrix of numbers, or groups are not one value a row.
     """
-    rows, size = shape[0] + most_rows, shape[1]
-    row = one_row * (1.0 + gamma(2 * size + 24, _UNIT))
-    roundings = _BLOCK + math.ceil(rows / _BLOCK) + 2
-    return row * (most_rows + 2.0 * rows * gamma(roundings, _UNIT)) * (1.0 + 8.0 * _UNIT)
+    rows = x if isinstance(x, np.ndarray) else np.asarray(x)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub" or 0 in rows.shape:
+        raise InvalidData(
+            "Statistics need a matrix of numbers with at least one row and one feature",
+            received=f"shape {rows.shape}, dtype {rows.dtype}",
+            fix="Pass an array of shape (N, d); flatten images first",
+        )
+    if groups is None:
+        return UnitRows(rows, np.ones(len(rows)), len(rows))
+    values = np.asarray(groups)
+    if values.shape != (len(rows),) or pd.isna(values).any():
+        raise InvalidData(
+            "groups must be one value a row, without gaps", received=f"shape {values.shape}"
+        )
+    _, ids, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return UnitRows(rows, 1.0 / counts[ids], len(counts))
+
+
+def sum_rows(units: UnitRows, radius: float, of_block: OfBlock) -> np.ndarray:
+    """Sum over blocks of a function of clipped rows and of the same rows times their weights."""
+    total: np.ndarray = np.zeros(())
+    low: np.ndarray = np.zeros(())
+    for start in range(0, len(units.rows), _BLOCK):
+        rows = clip_rows(units.rows[start : start + _BLOCK], radius)
+        part = of_block(rows, rows * units.weights[start : start + _BLOCK, None])
+        # The exact error of each sum of two numbers is kept (Knuth).
+        new = total + part
+        shift = new - total
+        low = low + ((total - (new - shift)) + (part - shift))
+        total = new
+    return total + low
+
+
+def sensitivity_of_sum(num_units: int, size: int, one_row: float) -> float:
+    """Bound of the Euclidean change of a computed sum between neighbours.
+
+    A unit contributes a weighted mean of rows that add at most ``one_row`` each, so at most
+    ``one_row``; ``(1 + g) one_row`` as computed, g of the roundings of clipping, weights and
+    products. Within a block an entry sums 4096 terms; the sum of the blocks keeps its rounding
+    errors, and is then exact up to two roundings more for up to 2^32 rows (Ogita, Rump, Oishi 2005,
+    Proposition 4.5). So a sum over N units is exact up to ``gamma(4096 + 4)`` times the sum of
+    absolute values, of norm at most ``N (1 + g) one_row`` (Higham, section 4.2); that is added for
+    each of the two neighbours.
+
+    Args:
+        num_units: Number N of units, public.
+        size: Number d of features.
+        one_row: Bound of the norm of one row's exact contribution.
+    """
+    unit = one_row * (1.0 + gamma(2 * size + 32, _UNIT))
+    rounding = 2.0 * (num_units + 1) * gamma(_BLOCK + 4, _UNIT)
+    return unit * (1.0 + rounding) * (1.0 + 8.0 * _UNIT)

@@ -15,25 +15,19 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from lipdp.errors import InvalidValue, UnknownName
 from lipdp.privacy._pld import COARSE, FINE, pld_epsilon
 from lipdp.privacy._rdp import rdp_epsilon
 from lipdp.privacy.gaussian import gaussian_epsilon, total_mu
-from lipdp.privacy.phase import Phase, check_delta, merge_phases
-
-#: Multiplier of the noise under which a relation costs what add/remove costs. The two rows of a
-#: replacement move the sum by 2 D instead of D; under Poisson sampling that is an upper bound.
-ADJACENCIES: Mapping[str, float] = MappingProxyType(
-    {"add-remove": 1.0, "zero-out": 1.0, "replace-one": 0.5}
-)
+from lipdp.privacy.phase import ADJACENCIES, Phase, check_adjacency, check_delta, merge_phases
 
 Phases = tuple[Phase, ...]
 
 #: With less noise epsilon is above 1e4 and the libraries' arithmetic overflows.
-_LEAST_NOISE = 1e-3
+LEAST_NOISE = 2e-3
 
 
 @dataclass(frozen=True)
@@ -56,32 +50,25 @@ class Accountant:
     Attributes:
         name: As in a budget, such as ``"pld"``.
         title: In words.
-        bound: ``(phases, delta, coarse) -> epsilon`` for merged phases with noise, where the
-            noise multiplier is over the change that a neighbour makes to the sum.
-        replaced: Where there is more to say: the same under replace-one, noise multiplier over
-            the bound of one row.
+        bound: ``(phases, delta, adjacency, coarse) -> epsilon`` for merged phases with noise,
+            where the noise multiplier is over the bound of one row.
     """
 
     name: str
     title: str
-    bound: Callable[[Phases, float, bool], float]
-    replaced: Callable[[Phases, float, bool], float] | None = None
+    bound: Callable[[Phases, float, str, bool], float]
 
 
-def _pld_bound(phases: Phases, delta: float, coarse: bool) -> float:
-    return pld_epsilon(phases, delta, COARSE if coarse else FINE)
+def _pld_bound(phases: Phases, delta: float, adjacency: str, coarse: bool) -> float:
+    return pld_epsilon(phases, delta, adjacency, COARSE if coarse else FINE)
 
 
-def _pld_replaced(phases: Phases, delta: float, coarse: bool) -> float:
-    return pld_epsilon(phases, delta, COARSE if coarse else FINE, replaced=True)
-
-
-def _rdp_bound(phases: Phases, delta: float, coarse: bool) -> float:
-    return rdp_epsilon(phases, delta, coarse=coarse)
+def _rdp_bound(phases: Phases, delta: float, adjacency: str, coarse: bool) -> float:
+    return rdp_epsilon(phases, delta, adjacency, coarse=coarse)
 
 
 _RDP = Accountant("rdp", "Renyi divergences", _rdp_bound)
-_PLD = Accountant("pld", "privacy loss distribution", _pld_bound, _pld_replaced)
+_PLD = Accountant("pld", "privacy loss distribution", _pld_bound)
 
 ACCOUNTANTS: Mapping[str, Accountant] = MappingProxyType({"pld": _PLD, "rdp": _RDP})
 
@@ -94,23 +81,24 @@ def _account(
         return Accounted(0.0, "no steps")
     if any(phase.noise_multiplier == 0.0 for phase in phases):
         return Accounted(math.inf, "no noise")
-    factor = ADJACENCIES[adjacency]
-    scaled = tuple(replace(p, noise_multiplier=p.noise_multiplier * factor) for p in phases)
-    full = gaussian_epsilon(total_mu(scaled), delta)
+    full = gaussian_epsilon(total_mu(phases, adjacency), delta)
     if full == 0.0 or all(phase.sampling_rate == 1.0 for phase in phases):
         return Accounted(full, "closed form of the Gaussian mechanism")
     found = [Accounted(full, "closed form of the Gaussian mechanism, without amplification")]
-    if min(phase.noise_multiplier for phase in scaled) >= _LEAST_NOISE:
+    if min(phase.noise_multiplier for phase in phases) >= LEAST_NOISE:
         found += [
-            Accounted(one.bound(scaled, delta, coarse), one.title) for one in {accountant, _RDP}
+            Accounted(one.bound(phases, delta, adjacency, coarse), one.title)
+            for one in {accountant, _RDP}
         ]
-        if adjacency == "replace-one" and accountant.replaced is not None:
-            found.append(Accounted(accountant.replaced(phases, delta, coarse), accountant.title))
     return min(found, key=lambda one: one.epsilon)
 
 
-def _check_draws(phases: Phases, adjacency: str) -> None:
-    """Refuses draws that are accounted under another relation only."""
+def check_draws(phases: Sequence[Phase], adjacency: str) -> None:
+    """Refuses draws that are accounted under another relation only.
+
+    Raises:
+        InvalidValue: If there are some.
+    """
     fixed = [phase for phase in phases if phase.draw.name == "fixed-size"]
     if fixed and adjacency != "replace-one":
         raise InvalidValue(
@@ -144,7 +132,7 @@ def account(
     check_delta(delta)
     chosen = find_accountant(accountant)
     merged = merge_phases(phases)
-    _check_draws(merged, check_adjacency(adjacency))
+    check_draws(merged, check_adjacency(adjacency))
     return _account(chosen, merged, float(delta), adjacency, coarse)
 
 
@@ -222,21 +210,6 @@ def find_accountant(name: str) -> Accountant:
             fix=f"Use one of: {', '.join(sorted(ACCOUNTANTS))}",
         )
     return ACCOUNTANTS[name]
-
-
-def check_adjacency(name: str) -> str:
-    """Returns the name of a known relation between neighbouring data sets.
-
-    Raises:
-        UnknownName: If it is not known.
-    """
-    if name not in ADJACENCIES:
-        raise UnknownName(
-            "There is no adjacency of this name",
-            received=name,
-            fix=f"Use one of: {', '.join(sorted(ADJACENCIES))}",
-        )
-    return name
 
 
 __all__ = [

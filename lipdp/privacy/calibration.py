@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lipdp.errors import InvalidValue
-from lipdp.privacy.accountants import ADJACENCIES, account, check_adjacency, epsilon_of
+from lipdp.privacy.accountants import account, epsilon_of
 from lipdp.privacy.gaussian import gaussian_epsilon, total_mu
 from lipdp.privacy.phase import (
     Phase,
+    check_adjacency,
     check_delta,
     check_epsilon,
     check_sampling_rate,
@@ -22,6 +23,8 @@ _USED = 0.9993
 _AIM = 0.9997
 #: With more than this part spent, hardly any noise would be enough.
 _MOST_SPENT = 0.995
+#: How much more noise than without amplification is tried on top of what was spent.
+_MOST_NOISE = 1e4
 
 Ahead = Callable[[float], Sequence[Phase]]
 
@@ -92,7 +95,11 @@ def calibrate(
     """
     check_epsilon(epsilon)
     check_delta(delta)
-    factor = ADJACENCIES[check_adjacency(adjacency)]
+    check_adjacency(adjacency)
+    _check_left(spent, epsilon, delta, accountant, adjacency)
+    mu = total_mu(ahead(1.0), adjacency)
+    if mu == 0.0:
+        return 0.0
 
     def cost(noise_multiplier: float, coarse: bool) -> float:
         phases = [*spent, *ahead(noise_multiplier)]
@@ -105,11 +112,7 @@ def calibrate(
             coarse=coarse and not spent,
         ).epsilon
 
-    mu = total_mu(ahead(1.0))
-    if mu == 0.0:
-        return 0.0
-    _check_left(spent, epsilon, delta, accountant, adjacency)
-    return _least_noise(cost, mu / _full_batch_mu(epsilon, delta) / factor, epsilon)
+    return _least_noise(cost, mu / _full_batch_mu(epsilon, delta), epsilon)
 
 
 def _check_left(
@@ -117,11 +120,15 @@ def _check_left(
 ) -> None:
     before = account(spent, delta, accountant=accountant, adjacency=adjacency).epsilon
     if before >= _MOST_SPENT * epsilon:
-        raise InvalidValue(
-            f"Earlier accesses to the rows cost epsilon {before:.4g} and leave nothing",
-            received=epsilon,
-            fix="Use a larger epsilon",
-        )
+        raise _nothing_left(before, epsilon)
+
+
+def _nothing_left(cost: float, epsilon: float) -> InvalidValue:
+    return InvalidValue(
+        f"Earlier accesses to the rows cost epsilon {cost:.4g} and leave nothing",
+        received=epsilon,
+        fix="Use a larger epsilon",
+    )
 
 
 def _full_batch_mu(epsilon: float, delta: float) -> float:
@@ -156,8 +163,11 @@ def _bracket(
     cost: Callable[[float], float], high: _Point, target: float, ratio: float
 ) -> tuple[_Point, _Point]:
     """Widens to both sides until one end costs too much and the other does not."""
+    most = _MOST_NOISE * high.noise
     while high.epsilon > target:
         noise = high.noise / ratio
+        if noise > most:
+            raise _nothing_left(high.epsilon, target)
         high = _Point(noise, cost(noise))
     low = high
     while low.epsilon <= target and high.epsilon < _USED * target:

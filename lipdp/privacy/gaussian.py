@@ -13,26 +13,36 @@ from collections.abc import Iterable
 import numpy as np
 from scipy import optimize, special
 
-from lipdp.privacy.phase import Phase
+from lipdp.privacy.phase import ADJACENCIES, Phase
 
 _ROUNDING = 16 * 2.0**-53
 
 
-def total_mu(phases: Iterable[Phase]) -> float:
-    """``sqrt(sum steps / z^2)``, as if every row were in every batch; infinite without noise.
+def total_mu(phases: Iterable[Phase], adjacency: str = "add-remove") -> float:
+    """``sqrt(sum steps (c / z)^2)``, as if every row were in every batch; infinite without noise.
 
-    A row that is added to a truncated draw may push another one out: it changes the sum by twice
-    its own bound.
+    A neighbour changes the sum by c times the bound of one row. Drawing fewer rows only mixes such
+    a pair with equal ones. A row that is added to a truncated draw may push another one out: c is
+    2 there.
+
+    Args:
+        phases: What was run.
+        adjacency: Name of a known relation.
     """
-    terms = [_mu(phase) for phase in phases if phase.steps]
+    terms = [change(phase, adjacency) * _per_row(phase) for phase in phases if phase.steps]
     return math.hypot(*terms) * (1.0 + _ROUNDING) if terms else 0.0
 
 
-def _mu(phase: Phase) -> float:
+def change(phase: Phase, adjacency: str) -> float:
+    """By how many times the bound of one row a neighbour changes the sum."""
+    pushed_out = phase.draw.name == "truncated-poisson" and adjacency == "add-remove"
+    return 2.0 if pushed_out else ADJACENCIES[adjacency]
+
+
+def _per_row(phase: Phase) -> float:
     if phase.noise_multiplier == 0.0:
         return math.inf
-    rows_changed = 2.0 if phase.draw.name == "truncated-poisson" else 1.0
-    return rows_changed * math.sqrt(phase.steps) / phase.noise_multiplier
+    return math.sqrt(phase.steps) / phase.noise_multiplier
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

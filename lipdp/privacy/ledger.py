@@ -9,11 +9,13 @@ from dataclasses import astuple, fields
 from typing import Any, NamedTuple
 
 from lipdp.errors import InvalidData, InvalidValue, LipdpError
-from lipdp.privacy.accountants import Accounted, account, check_adjacency
+from lipdp.privacy.accountants import Accounted, account, check_draws
 from lipdp.privacy.phase import (
+    MOST_STEPS,
     POISSON,
     Draw,
     Phase,
+    check_adjacency,
     check_delta,
     check_noise_multiplier,
     is_number,
@@ -26,8 +28,6 @@ _KEYS = {"format", "version", "adjacency", "unknown_history", "calibrated", "ent
 
 #: Purpose of the accesses that train a model; others are named in words.
 TRAINING = "training"
-
-_MOST_STEPS = 2**53
 
 
 class _Entry(NamedTuple):
@@ -83,9 +83,13 @@ class PrivacyLedger:
             purpose: ``"training"``, or what else the rows were used for, in words.
 
         Raises:
-            InvalidValue: If an argument is outside its domain.
+            InvalidValue: If an argument is outside its domain, or the draw is not accounted under
+                the ledger's adjacency.
         """
         phase = Phase(sampling_rate, noise_multiplier, steps, draw)
+        check_draws([phase], self._adjacency)
+        if not isinstance(purpose, str) or not purpose.strip():
+            raise InvalidValue("The purpose of an access must be said in words", received=purpose)
         if not is_number(overflow_probability) or not 0.0 <= overflow_probability <= 1.0:
             raise InvalidValue(
                 "The overflow probability must lie in [0, 1]", received=overflow_probability
@@ -93,8 +97,11 @@ class PrivacyLedger:
         entry = _Entry(
             purpose, phase.sampling_rate, phase.noise_multiplier, draw, float(overflow_probability)
         )
+        total = self._counts.get(entry, 0) + phase.steps
+        if total > MOST_STEPS:
+            raise InvalidValue("The ledger counts at most 2^53 equal accesses", received=total)
         if phase.steps:
-            self._counts[entry] = self._counts.get(entry, 0) + phase.steps
+            self._counts[entry] = total
 
     def calibrate(self, noise_multiplier: float) -> None:
         """Remembers the multiplier that the first training was calibrated to."""
@@ -267,7 +274,7 @@ def _check_types(plain: dict[str, Any]) -> None:
     steps, draw = plain["steps"], plain["draw"]
     right = (
         all(type(plain[name]) in (int, float) for name in numbers)
-        and (type(steps) is int and 1 <= steps <= _MOST_STEPS)
+        and (type(steps) is int and 1 <= steps <= MOST_STEPS)
         and (isinstance(draw, list) and len(draw) == len(fields(Draw)))
         and isinstance(plain["purpose"], str)
     )

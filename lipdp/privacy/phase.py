@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from lipdp.errors import InvalidValue, UnknownName
 
 #: How the rows of one access may be chosen.
 DRAWS = ("poisson", "fixed-size", "truncated-poisson")
+
+#: By how many times the bound of one row a neighbour changes the sum of a batch that it is in.
+ADJACENCIES: Mapping[str, float] = MappingProxyType(
+    {"add-remove": 1.0, "zero-out": 1.0, "replace-one": 2.0}
+)
+
+_MOST_ROWS = 2**62
+
+#: More steps than anyone takes; counts up to here are exact as floating-point numbers.
+MOST_STEPS = 2**53
 
 
 @dataclass(frozen=True, order=True)
@@ -33,12 +44,20 @@ class Draw:
 
     def __post_init__(self) -> None:
         if self.name not in DRAWS:
-            raise UnknownName("There is no such draw", received=self.name, fix=f"Use one of {DRAWS}")
+            raise UnknownName(
+                "There is no such draw", received=self.name, fix=f"Use one of {DRAWS}"
+            )
         counts = (self.num_examples, self.most_rows)
-        if any(type(count) is not int for count in counts) or (
-            counts != (0, 0) if self.name == "poisson" else min(counts) < 1
-        ):
-            raise InvalidValue("The counts of rows do not fit the draw", received=(self.name, *counts))
+        if any(type(count) is not int for count in counts) or not self._fits(*counts):
+            raise InvalidValue(
+                "The counts of rows do not fit the draw", received=(self.name, *counts)
+            )
+
+    def _fits(self, num_examples: int, most_rows: int) -> bool:
+        if self.name == "poisson":
+            return num_examples == most_rows == 0
+        most = num_examples if self.name == "fixed-size" else _MOST_ROWS
+        return 1 <= num_examples <= _MOST_ROWS and 1 <= most_rows <= most
 
 
 POISSON = Draw()
@@ -51,8 +70,9 @@ class Phase:
     Attributes:
         sampling_rate: Probability q that one row enters the batch, ``0 < q <= 1``.
         noise_multiplier: Standard deviation of the noise over the sensitivity, at least 0.
-        steps: Number of accesses, at least 0.
-        draw: How the rows are chosen; with ``q = 1`` all of them are.
+        steps: Number of accesses, from 0 to 2^53.
+        draw: How the rows are chosen; with ``q = 1`` all of them are. Of a fixed size, q is
+            that part of the rows.
 
     Raises:
         InvalidValue: If one of them is outside its domain.
@@ -67,11 +87,23 @@ class Phase:
         check_sampling_rate(self.sampling_rate)
         check_noise_multiplier(self.noise_multiplier)
         check_steps(self.steps)
-        if self.draw.name == "truncated-poisson" and self.sampling_rate == 1.0:
-            raise InvalidValue("A truncated draw needs a sampling rate below 1", received=self)
+        _check_draw(self.draw, self.sampling_rate)
         object.__setattr__(self, "sampling_rate", float(self.sampling_rate))
         object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
         object.__setattr__(self, "steps", int(self.steps))
+
+
+def _check_draw(draw: Draw, sampling_rate: float) -> None:
+    if not isinstance(draw, Draw):
+        raise InvalidValue("A phase needs a Draw", received=draw)
+    if draw.name == "truncated-poisson" and sampling_rate == 1.0:
+        raise InvalidValue("A truncated draw needs a sampling rate below 1", received=draw)
+    if draw.name == "fixed-size" and sampling_rate != draw.most_rows / draw.num_examples:
+        raise InvalidValue(
+            "The sampling rate is not the part of the rows that is drawn",
+            received=(sampling_rate, draw),
+            fix="Use the rows of a draw over the number of rows",
+        )
 
 
 def is_number(value: object) -> bool:
@@ -80,7 +112,7 @@ def is_number(value: object) -> bool:
         return False
     try:
         return not isinstance(value, str) and not math.isnan(float(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 
@@ -105,10 +137,11 @@ def check_noise_multiplier(value: float) -> None:
 
 
 def check_steps(value: int) -> None:
-    """Refuses a number of steps that is not a whole number of at least 0."""
-    if not is_number(value) or value == math.inf or value != int(value) or value < 0:
+    """Refuses a number of steps that is not a whole number from 0 to 2^53."""
+    if not is_number(value) or not 0 <= value <= MOST_STEPS or value != int(value):
         raise InvalidValue(
-            "The number of steps must be a whole number of at least 0", received=value
+            "The number of steps must be a whole number of at least 0 and at most 2^53",
+            received=value,
         )
 
 
@@ -138,3 +171,18 @@ def merge_phases(phases: Iterable[Phase]) -> tuple[Phase, ...]:
         key = (phase.sampling_rate, phase.noise_multiplier, phase.draw)
         total[key] = total.get(key, 0) + phase.steps
     return tuple(Phase(q, z, n, draw) for (q, z, draw), n in sorted(total.items()) if n)
+
+
+def check_adjacency(name: str) -> str:
+    """Returns the name of a known relation between neighbouring data sets.
+
+    Raises:
+        UnknownName: If it is not known.
+    """
+    if name not in ADJACENCIES:
+        raise UnknownName(
+            "There is no adjacency of this name",
+            received=name,
+            fix=f"Use one of: {', '.join(sorted(ADJACENCIES))}",
+        )
+    return name

@@ -11,7 +11,7 @@ from lipdp.errors import InvalidValue
 from lipdp.privacy._pld import offers_replacement
 from lipdp.privacy.capacity import Capacity, capacity
 from lipdp.privacy.phase import Draw
-from lipdp.privacy.sampler import Sampler, gaussian_event
+from lipdp.privacy.sampler import Sampler, gaussian_event, whole
 
 
 class PoissonSampler(Sampler):
@@ -68,7 +68,8 @@ class TruncatedPoissonSampler(PoissonSampler):
         most_rows: c; by default ``b + 2 sqrt(b)``, rounded up.
 
     Raises:
-        InvalidValue: If the installed dp-accounting does not offer it, or b is N.
+        InvalidValue: If the installed dp-accounting does not offer it, b is N, or c is not a
+            whole number of at least 1.
     """
 
     title = "truncated Poisson"
@@ -93,8 +94,8 @@ class TruncatedPoissonSampler(PoissonSampler):
         if self._expected_batch_size == self._num_examples:
             raise InvalidValue("A truncated draw needs a batch smaller than the data")
         default = math.ceil(expected_batch_size + 2.0 * math.sqrt(expected_batch_size))
-        most = default if most_rows is None else most_rows
-        self._kind = Draw("truncated-poisson", self._num_examples, int(most))
+        most = whole("The most rows of a draw", default if most_rows is None else most_rows)
+        self._kind = Draw("truncated-poisson", self._num_examples, most)
 
     @property
     def kind(self) -> Draw:
@@ -110,7 +111,10 @@ class TruncatedPoissonSampler(PoissonSampler):
         return Capacity(self._kind.most_rows, 0.0)
 
     def event(self, noise_multiplier: float) -> Any:
-        """A truncated Gaussian event; the larger neighbour has one row more than N."""
+        """A truncated Gaussian event where the larger neighbour has one row more than N.
+
+        Where it has N rows it may cost more: ``account`` tries both.
+        """
         import dp_accounting
 
         return dp_accounting.dp_event.TruncatedSubsampledGaussianDpEvent(

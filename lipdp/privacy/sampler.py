@@ -38,8 +38,8 @@ class Sampler(abc.ABC):
     def __init__(
         self, num_examples: int, expected_batch_size: int, seed: int | None = None
     ) -> None:
-        self._num_examples = _count("The number of rows", num_examples)
-        self._expected_batch_size = _count("The expected batch size", expected_batch_size)
+        self._num_examples = whole("The number of rows", num_examples)
+        self._expected_batch_size = whole("The expected batch size", expected_batch_size)
         if self._expected_batch_size > self._num_examples:
             raise InvalidValue(
                 f"The expected batch is larger than the data set of {num_examples}",
@@ -89,7 +89,7 @@ class Sampler(abc.ABC):
             Array of int64 of shape ``(rows drawn,)``.
         """
 
-    def end_epoch(self) -> None:
+    def end_epoch(self) -> None:  # noqa: B027 - most samplers need not know
         """Hears that an epoch is over."""
 
     @abc.abstractmethod
@@ -122,7 +122,8 @@ def gaussian_event(noise_multiplier: float) -> Any:
     return GaussianDpEvent(noise_multiplier)
 
 
-def _count(what: str, value: int) -> int:
+def whole(what: str, value: int) -> int:
+    """The value, refused if it is not a whole number from 1 to 2^62."""
     if not is_number(value) or not 1 <= value < 2**62 or value != int(value):
         raise InvalidValue(f"{what} must be a whole number of at least 1", received=value)
     return int(value)

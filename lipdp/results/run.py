@@ -29,7 +29,11 @@ class Record(BaseModel):
 
 
 class Spent(Record):
-    """What the training cost. ``delta`` includes the probability of an overflowing batch."""
+    """What the training cost. ``delta`` includes the probability of an overflowing batch.
+
+    ``ledger`` is the text of the ledger, by which runs are put together; results written by early
+    versions lack it.
+    """
 
     epsilon: JsonFloat
     delta: float
@@ -38,6 +42,7 @@ class Spent(Record):
     noise_multiplier: float
     accountant: str
     adjacency: str
+    ledger: str = ""
 
 
 class TestMetrics(Record):

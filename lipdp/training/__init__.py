@@ -6,11 +6,14 @@ from lipdp.training.model import Model, Sequential
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
 from lipdp.training.report import statement_of
+from lipdp.training.statistics import PrivateStandardization, PrivateWhitening
 
 __all__ = [
     "Model",
     "PrivateBatches",
     "PrivateOptimizer",
+    "PrivateStandardization",
+    "PrivateWhitening",
     "Sequential",
     "TrainingPlan",
     "load_model",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lipdp.errors import BudgetExhausted
@@ -17,20 +18,35 @@ def left_of(delta: float, overflow: float) -> float:
     return (delta - overflow) * (1.0 - 1e-9)
 
 
-def affordable_accesses(plan: TrainingPlan, ledger: PrivacyLedger, epoch: int) -> int:
+def affordable_accesses(plan: TrainingPlan, ledger: PrivacyLedger, epoch: int, done: int) -> int:
     """Accesses of the plan from an epoch on that the budget still allows.
 
     Args:
         plan: What is going to be done.
         ledger: What was spent.
-        epoch: The epoch that is about to begin, counted from 0.
+        epoch: The present epoch, counted from 0.
+        done: Accesses of it that were made.
 
     Raises:
-        BudgetExhausted: If not one access is affordable.
+        BudgetExhausted: If not one access is affordable, or nobody knows what was spent.
     """
-    ahead = plan.phases[epoch:]
+    if ledger.unknown_history:
+        raise BudgetExhausted(
+            "Weights without a ledger were loaded, so that what was spent is unknown",
+            fix="Start anew without that checkpoint or backup",
+        )
+    first, *later = plan.phases[epoch:]
+    ahead = [replace(first, steps=first.steps - done), *later]
     price = plan.capacity.overflow_probability_per_step
-    return affordable(plan.budget, ledger, ahead, price, plan.delta)
+    allowed = affordable(plan.budget, ledger, ahead, price, plan.delta)
+    if allowed < 1:
+        raise BudgetExhausted(
+            "The privacy budget is spent: not one more step is affordable",
+            received=plan.budget.epsilon,
+            fix="Compile with a larger epsilon, such as "
+            f"PrivacyBudget(epsilon={2 * (plan.budget.epsilon or 0.0):g})",
+        )
+    return allowed
 
 
 def affordable(
@@ -49,28 +65,20 @@ def affordable(
         overflow: Price in delta of one access.
         delta: delta of the statement, overflow included.
 
-    Raises:
-        BudgetExhausted: If not one access is affordable.
+    Returns:
+        0 if not one is affordable.
     """
     wanted = sum(phase.steps for phase in ahead)
     if budget.epsilon is None:
         return wanted
     left = left_of(delta - ledger.overflow_delta, wanted * overflow)
-    allowed = 0
-    if left > 0.0:
-        allowed = max_steps(
-            ledger.phases,
-            ahead,
-            budget.epsilon,
-            left,
-            accountant=budget.accountant,
-            adjacency=budget.adjacency,
-        )
-    if allowed < 1:
-        raise BudgetExhausted(
-            "The privacy budget is spent: not one more step is affordable",
-            received=budget.epsilon,
-            fix="Compile with a larger epsilon, such as "
-            f"PrivacyBudget(epsilon={2 * budget.epsilon:g})",
-        )
-    return allowed
+    if left <= 0.0:
+        return 0
+    return max_steps(
+        ledger.phases,
+        ahead,
+        budget.epsilon,
+        left,
+        accountant=budget.accountant,
+        adjacency=budget.adjacency,
+    )

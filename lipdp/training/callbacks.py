@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
 import keras
 
-from lipdp.errors import UnsafeSetting
+from lipdp.errors import InvalidData, UnsafeSetting
+from lipdp.training.saving import check_format
 
-#: Beside a backup the ledger is kept in its folder.
-_FILE = "privacy_ledger.json"
+#: A backup has its ledger beside its folder, and not in it: Keras deletes the folder in no
+#: particular order, and users delete one that was cut while it was written.
+_SUFFIX = ".privacy_ledger.json"
 
 _KNOWN = (
     keras.callbacks.BackupAndRestore,
@@ -54,6 +57,14 @@ def _check_callback(callback: keras.callbacks.Callback) -> None:
             received=name,
             fix="Use the optimizer's use_ema=True alone: averages become the weights at the end",
         )
+    if name == "OrbaxCheckpoint":
+        raise UnsafeSetting(
+            "OrbaxCheckpoint saves the noise state, and no ledger",
+            received=name,
+            fix="Use ModelCheckpoint or BackupAndRestore",
+        )
+    if isinstance(callback, keras.callbacks.ModelCheckpoint) and not callback.save_weights_only:
+        check_format(callback.filepath)
     monitor = _monitored(callback)
     if monitor is not None and not monitor.startswith("val_"):
         raise UnsafeSetting(
@@ -76,10 +87,49 @@ def ledger_path(callbacks: Iterable[keras.callbacks.Callback], given: object) ->
     """Where the ledger is kept while training: the file that was given, or beside a backup.
 
     A run that is resumed from a backup has lost the steps since then, but not what they cost.
+
+    Raises:
+        UnsafeSetting: If the backup is not in a local folder.
+        InvalidData: If the backup was cut.
     """
+    backups = _backups(callbacks)
+    for callback in backups:
+        _check_metadata(Path(callback.backup_dir))
     if given is not None:
         return Path(str(given))
-    for callback in callbacks:
-        if isinstance(callback, keras.callbacks.BackupAndRestore):
-            return Path(callback.backup_dir) / _FILE
+    for callback in backups:
+        if "://" in str(callback.backup_dir):
+            raise UnsafeSetting(
+                "Beside a remote backup the ledger cannot be made durable before each step",
+                received=str(callback.backup_dir),
+                fix="Pass ledger_file=, a local file that outlives the machine",
+            )
+        folder = Path(callback.backup_dir)
+        return folder.with_name(folder.name + _SUFFIX)
     return None
+
+
+def deletes_backup(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
+    """Whether no backup is left after a complete training."""
+    return all(callback.delete_checkpoint for callback in _backups(callbacks))
+
+
+def _check_metadata(backup: Path) -> None:
+    """Names what Keras alone would call an expected value in line 1."""
+    path = backup / "training_metadata.json"
+    try:
+        if path.exists():
+            json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidData(
+            "The backup was cut while it was written",
+            received=str(path),
+            fix="Delete this file, and training starts from the first epoch with the weights of the"
+            " backup; or delete the folder. The ledger beside it stays",
+        ) from error
+
+
+def _backups(
+    callbacks: Iterable[keras.callbacks.Callback],
+) -> list[keras.callbacks.BackupAndRestore]:
+    return [c for c in callbacks if isinstance(c, keras.callbacks.BackupAndRestore)]

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from lipdp.errors import InvalidData
+from lipdp.training.saving import check_format
 
 _REGISTERING = ("lipdp.layers", "lipdp.losses", "lipdp.projections", "lipdp.certificates")
 
@@ -24,17 +25,20 @@ def load_model(path: str | Path, **kwargs: Any) -> keras.Model:
         **kwargs: Options of ``keras.models.load_model``.
 
     Raises:
-        InvalidData: If there is no such file, or it is no Keras model, or its ledger was edited.
+        InvalidData: If there is no such file, or it is no whole Keras model, or its ledger was
+            edited.
     """
     for package in _REGISTERING:
         importlib.import_module(package)
     if not Path(path).is_file():
         raise InvalidData("There is no model file here", received=str(path))
     try:
+        check_format(path)
         return keras.models.load_model(path, **kwargs)
-    except (ValueError, OSError, KeyError) as error:
-        if isinstance(error, InvalidData):
-            raise
+    except InvalidData:
+        raise
+    # A damaged archive breaks anywhere: in zipfile, zlib, h5py, json or a class of Keras.
+    except Exception as error:
         raise InvalidData(
             f"The file is no readable Keras model: {error}",
             received=str(path),
@@ -54,5 +58,5 @@ def save_for_release(model: keras.Model, path: str | Path) -> None:
     """
     released = type(model).from_config(model.get_config())
     released.set_weights(model.get_weights())
-    released.ledger.merge(model.ledger)
+    released._private.ledger = model.ledger
     released.save(path)

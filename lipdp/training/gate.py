@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
+
 from lipdp.errors import InvalidState
-from lipdp.training.optimizer import PrivateOptimizer
 
 
 class StepGate:
@@ -18,17 +21,19 @@ class StepGate:
     Guarantees:
         * No step runs that was not announced, and an announcement serves one step.
         * Noise is added in the last part of a batch alone.
+        * No step has the trace of another mode, or of another plan.
 
     Args:
-        optimizer: Of the model.
+        model: A model compiled with a private optimizer.
         micro_batches: Parts k of a batch.
         bring_noise: Called before each step that adds noise, with the factor of its noise.
     """
 
     def __init__(
-        self, optimizer: PrivateOptimizer, micro_batches: int, bring_noise: Callable[[float], None]
+        self, model: keras.Model, micro_batches: int, bring_noise: Callable[[float], None]
     ) -> None:
-        self._optimizer = optimizer
+        self._model = model
+        self._optimizer = model.optimizer
         self._micro_batches = micro_batches
         self._bring_noise = bring_noise
         self._factor = 1.0
@@ -56,7 +61,9 @@ class StepGate:
             make: Makes a new train function, which is traced when it is first called.
         """
         last = {True} if self._micro_batches == 1 else {False, True}
-        self._steps = {is_last: make() for is_last in last}
+        for is_last in last:
+            with _step_of_its_own(self._model):
+                self._steps[is_last] = make()
         return self._run
 
     def _run(self, *args: Any) -> Any:
@@ -68,4 +75,17 @@ class StepGate:
             )
         is_last = self._is_last(part)
         self._optimizer.set_mode(updates=is_last)
-        return self._steps[is_last](*args)
+        try:
+            return self._steps[is_last](*args)
+        finally:
+            self._optimizer.set_mode(updates=None)
+
+
+@contextlib.contextmanager
+def _step_of_its_own(model: keras.Model) -> Iterator[None]:
+    """Inside, the model's step equals no other function: JAX gives equal ones the same trace."""
+    model.train_step = functools.partial(type(model).train_step, model)
+    try:
+        yield
+    finally:
+        del model.train_step

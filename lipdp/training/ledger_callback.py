@@ -27,7 +27,8 @@ class LedgerCallback(keras.callbacks.Callback):
     Guarantees:
         * An access is in the ledger, and in the ledger file if there is one, before a step of it
           runs.
-        * No step runs that the budget does not afford, a restored ledger included.
+        * No step runs that the budget does not afford, a restored ledger included, whenever it
+          was restored.
 
     Args:
         plan: What is going to be done.
@@ -41,7 +42,8 @@ class LedgerCallback(keras.callbacks.Callback):
         self._gate = gate
         self._file = file
         self._left = 0
-        self._known = -1
+        self._epoch, self._done = 0, 0
+        self._known: Any = None
         self._parts = plan.slots.micro_batches * plan.sampler.steps_per_access
         self._multiplier = plan.noise_multiplier
 
@@ -51,13 +53,11 @@ class LedgerCallback(keras.callbacks.Callback):
         return self.model.ledger
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Sets the noise of the epoch; at the start and after a restore counts what is left."""
+        """Sets the noise of the epoch."""
         factor = self._plan.factor_in(epoch)
         self._multiplier = self._plan.noise_multiplier * factor
         self._gate.set_noise(factor)
-        if self._ledger.steps != self._known:
-            self._left = affordable_accesses(self._plan, self._ledger, epoch)
-            self._known = self._ledger.steps
+        self._epoch, self._done = epoch, 0
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Records the access that the part of a batch begins, and announces the part."""
@@ -65,11 +65,21 @@ class LedgerCallback(keras.callbacks.Callback):
             self._record()
         self._gate.announce(batch % self._plan.slots.micro_batches)
 
-    def _record(self) -> None:
+    def _count(self) -> None:
+        """At the start, and after a restore, counts what is left."""
+        if self._contents() != self._known:
+            self._left = affordable_accesses(self._plan, self._ledger, self._epoch, self._done)
         if self._left < 1:
             raise BudgetExhausted("The next step would pass the privacy budget")
+
+    def _contents(self) -> Any:
+        return self._ledger.phases, self._ledger.unknown_history
+
+    def _record(self) -> None:
+        self._count()
         plan = self._plan
         self._left -= 1
+        self._done += 1
         self._ledger.record(
             plan.sampler.sampling_rate,
             self._multiplier,
@@ -78,7 +88,7 @@ class LedgerCallback(keras.callbacks.Callback):
         )
         if self._file is not None:
             self._file.write(self._ledger)
-        self._known = self._ledger.steps
+        self._known = self._contents()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Stops after the last affordable access."""
@@ -93,3 +103,21 @@ class LedgerCallback(keras.callbacks.Callback):
             logs["epsilon"] = self._ledger.epsilon(
                 self._plan.delta, accountant=self._plan.budget.accountant
             )
+
+
+class RemoveLedgerFile(keras.callbacks.Callback):
+    """Deletes the ledger file of a backup once the training is complete.
+
+    It is the last callback: at every moment before, a backup on disk has its ledger beside it.
+
+    Args:
+        file: The ledger file.
+    """
+
+    def __init__(self, file: LedgerFile) -> None:
+        super().__init__()
+        self._file = file
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Deletes the file."""
+        self._file.remove()

@@ -34,22 +34,40 @@ class LedgerFile:
             return None
         try:
             return PrivacyLedger.from_json(self._path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError, InvalidData) as error:
             raise InvalidData(
-                "The ledger file is not readable", received=str(self._path)
+                f"The ledger file is not readable: {error}",
+                received=str(self._path),
+                fix="Restore it from a copy. Without it nothing says what earlier runs spent",
             ) from error
 
     def write(self, ledger: PrivacyLedger) -> None:
         """Replaces the file; durable at return."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".tmp")
+        _make_folder(self._path.parent)
+        fresh = self._path.with_name(f"{self._path.name}.tmp")
         with fresh.open("w", encoding="utf-8") as file:
             file.write(ledger.to_json())
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        _sync_folder(self._path.parent)
+
+    def remove(self) -> None:
+        """Deletes the file, if there is one."""
+        self._path.unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

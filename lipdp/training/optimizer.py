@@ -27,7 +27,7 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         name: Name of the optimizer.
 
     Guarantees:
-        * Without a mechanism no step is taken.
+        * Without a mechanism, or outside the steps of ``fit``, no step is taken.
         * Each batch gets its noise once, in the last of its parts, from a state that is never
           saved; noise from the host serves one step, and a step without it makes NaN.
 
@@ -43,7 +43,7 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         self.inner_optimizer = inner_optimizer
         self._mechanism: Mechanism | None = None
         self._thresholds = Thresholds(())
-        self._updates = True
+        self._updates: bool | None = None
         self._sums: list[Any] = []
         self._noise = NoiseState()
         for state in self._noise.variables:
@@ -72,14 +72,14 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
 
     def _forget(self) -> None:
         for total in self._sums:
-            total.assign(keras.ops.zeros_like(total))
+            total.assign(keras.ops.zeros_like(total.value))
 
     def set_noise_factor(self, factor: float) -> None:
         """Multiplies all noise from now on, as the plan's schedule says."""
         self._noise.set_factor(factor)
 
-    def set_mode(self, *, updates: bool) -> None:
-        """Whether the step that is traced or run next ends a batch."""
+    def set_mode(self, *, updates: bool | None) -> None:
+        """Whether the step that is traced or run next ends a batch; None: there is none to run."""
         self._updates = updates
 
     @property
@@ -144,9 +144,9 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         return [grad for grad, _ in self._all_reduce_sum_gradients(pairs)]
 
     def _checked_mechanism(self, count: int) -> Mechanism:
-        if self._mechanism is None:
+        if self._mechanism is None or self._updates is None:
             raise InvalidState(
-                "A private model has no noise before fit() has made its plan",
+                "A private optimizer steps inside fit() alone, which plans and records each step",
                 fix="Train with model.fit(x, y, ...); train_on_batch and own loops are not private",
             )
         if count != len(self._mechanism.stddevs):

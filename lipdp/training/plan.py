@@ -153,7 +153,8 @@ def make_plan(
 
     Raises:
         InvalidValue: If the batch is larger than the data.
-        BudgetExhausted: If not one step is affordable, or the ledger's history is unknown.
+        BudgetExhausted: If the ledger's history is unknown. Where not one step is affordable the
+            training refuses its first step: what it continues from may be complete.
     """
     _check_request(request)
     _check_history(ledger)

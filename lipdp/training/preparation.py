@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
 import numpy as np
 
 from lipdp.errors import InvalidState
-from lipdp.training.batches import PrivateBatches
+from lipdp.training.batches import PrivateBatches, Slots
+from lipdp.training.devices import devices_of
 from lipdp.training.gate import StepGate
 from lipdp.training.host_noise import HostNoise, PlainHostNoise, SecureNoise
 from lipdp.training.optimizer import enter_constraint_sets
 from lipdp.training.plan import Request, TrainingPlan, make_plan
-from lipdp.training.settings import check_model, replicas_of
+from lipdp.training.settings import check_model
 from lipdp.training.state import PrivateState
 from lipdp.training.stream import RowStream, StreamBatches
 from lipdp.training.units import Units
@@ -83,6 +84,8 @@ def _planned(
     if state.budget is None:
         raise InvalidState("The model has no privacy budget", fix="Compile with privacy=...")
     check_model(model)
+    state.check_statistics({layer.name for layer in model.layers})
+    devices = devices_of(model)
     enter_constraint_sets(model.trainable_variables)
     request = Request(
         num_units=count,
@@ -91,20 +94,25 @@ def _planned(
         rows_per_unit=1 if units is None else units.most_rows,
         unit="row" if units is None else units.word,
         micro_batch_size=sizes.micro_batch_size,
-        replicas=replicas_of(model),
+        replicas=devices.replicas,
     )
     plan = make_plan(model, model.loss, state.budget, state.ledger, request)
-    state.plan = plan
+    state.plan = plan = replace(plan, slots=_evenly(plan.slots, devices.parts))
     state.gate = _armed(model, plan)
     # The noise is part of the traced step: a new plan needs a new trace.
     model.train_function = None
     return plan
 
 
+def _evenly(slots: Slots, parts: int) -> Slots:
+    """As many slots for each device as for every other."""
+    return replace(slots, rows=-(-slots.rows // parts) * parts)
+
+
 def _armed(model: keras.Model, plan: TrainingPlan) -> StepGate:
     mechanism, optimizer = plan.mechanism, model.optimizer
-    strategy = model.distribute_strategy if mechanism.replicas > 1 else None
-    with strategy.scope() if strategy else contextlib.nullcontext():
+    several = mechanism.replicas > 1
+    with model.distribute_strategy.scope() if several else contextlib.nullcontext():
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
         optimizer.arm(mechanism, plan.budget.seed)
@@ -116,7 +124,7 @@ def _armed(model: keras.Model, plan: TrainingPlan) -> StepGate:
             getattr(model, "jax_state_sync", lambda: None)()
             optimizer.noise.load(source.draw(mechanism, factor))
 
-    return StepGate(optimizer, mechanism.micro_batches, bring_noise)
+    return StepGate(model, mechanism.micro_batches, bring_noise)
 
 
 def _host_noise(model: keras.Model, plan: TrainingPlan) -> HostNoise:

@@ -11,8 +11,8 @@ import numpy as np
 
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
-from lipdp.training.callbacks import ledger_path, unknown_callbacks
-from lipdp.training.ledger_callback import LedgerCallback
+from lipdp.training.callbacks import deletes_backup, ledger_path, unknown_callbacks
+from lipdp.training.ledger_callback import LedgerCallback, RemoveLedgerFile
 from lipdp.training.ledger_file import LedgerFile
 from lipdp.training.preparation import Sizes, prepare_batches, prepare_stream
 from lipdp.training.state import PrivateState
@@ -42,6 +42,8 @@ class FitRequest:
         """Makes everything ready and returns the arguments of Keras' ``fit``."""
         callbacks = list(self.callbacks or ())
         state.remember_callbacks(unknown_callbacks(callbacks))
+        # A ledger that was loaded since then may count under another adjacency.
+        state.set_budget(state.budget)
         path = ledger_path(callbacks, self.ledger_file)
         file = None if path is None else LedgerFile(path)
         _continue_from(file, state)
@@ -53,9 +55,20 @@ class FitRequest:
             "epochs": self.epochs,
             # The parts of a batch come in order; which rows a batch holds is random already.
             "shuffle": False,
-            "callbacks": [LedgerCallback(state.plan, state.gate, file), *callbacks],
+            "callbacks": [
+                LedgerCallback(state.plan, state.gate, file),
+                *callbacks,
+                *self._after_backup(callbacks, file),
+            ],
             "validation_data": validation,
         }
+
+    def _after_backup(
+        self, callbacks: Sequence[keras.callbacks.Callback], file: LedgerFile | None
+    ) -> list[keras.callbacks.Callback]:
+        if file is None or self.ledger_file is not None or not deletes_backup(callbacks):
+            return []
+        return [RemoveLedgerFile(file)]
 
     def _batches(self, model: keras.Model, state: PrivateState) -> tuple[Any, Any]:
         sizes = Sizes(self.batch_size, self.micro_batch_size, self.epochs)

@@ -75,30 +75,3 @@ def check_model(model: keras.Model) -> None:
             fix="Remove them; a penalty on weights is the optimizer's weight_decay",
         )
     gradient_bounds(model, model.loss)
-
-
-def replicas_of(model: keras.Model) -> int:
-    """Devices that each run the step on a part of the rows, which it sees alone.
-
-    Under ``keras.distribution.DataParallel`` a step sees the whole batch, so there is one.
-
-    Raises:
-        UnsafeSetting: If the way of distribution is not known to give the right sum.
-    """
-    strategy = getattr(model, "_distribute_strategy", None)
-    if strategy is not None and strategy.num_replicas_in_sync > 1:
-        if type(strategy).__name__ != "MirroredStrategy":
-            raise _unknown_distribution(strategy)
-        return int(strategy.num_replicas_in_sync)
-    distribution = keras.distribution.distribution()
-    if distribution is not None and not isinstance(distribution, keras.distribution.DataParallel):
-        raise _unknown_distribution(distribution)
-    return 1
-
-
-def _unknown_distribution(found: Any) -> UnsafeSetting:
-    return UnsafeSetting(
-        "This way of training on several devices is not known to sum each row once",
-        received=type(found).__name__,
-        fix="Use one device, MirroredStrategy (TensorFlow) or DataParallel (JAX)",
-    )

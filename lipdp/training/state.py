@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lipdp.certificates import CertifiedAccuracy
-from lipdp.errors import UnsafeSetting
+from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
 from lipdp.training.gate import StepGate
 from lipdp.training.plan import TrainingPlan
+
+#: Name of the first layer that private statistics make.
+STATISTICS_LAYER = "private_statistics"
 
 _KEY = "lipdp_ledger"
 _PUBLIC = "the weights before private training came from public data only, as the user declares"
@@ -62,9 +66,35 @@ class PrivateState:
         self.unknown_callbacks = tuple(dict.fromkeys((*self.unknown_callbacks, *names)))
 
     def declare_public(self) -> None:
-        """A new ledger for weights whose history is public."""
+        """A new ledger for weights whose history is public.
+
+        Raises:
+            InvalidState: If private accesses were recorded, which a new ledger would forget.
+        """
+        if self.ledger.phases:
+            raise InvalidState(
+                "The ledger holds private accesses, so that the history is not public",
+                received=self.ledger.steps,
+                fix="Load the public weights into a new model, and declare that one",
+            )
         self.ledger = PrivacyLedger(self.ledger.adjacency)
         self.public_history = True
+
+    def check_statistics(self, names: Iterable[str]) -> None:
+        """Refuses layers of private statistics whose release the ledger does not hold.
+
+        Args:
+            names: Of the model's layers.
+
+        Raises:
+            InvalidState: If there are such layers.
+        """
+        if STATISTICS_LAYER in names and not self.ledger.other_accesses:
+            raise InvalidState(
+                "The model's first layers hold private statistics that its ledger does not know",
+                received=STATISTICS_LAYER,
+                fix="Call statistics.record_in(model) after compile",
+            )
 
     def statement_extras(self) -> dict[str, tuple[str, ...]]:
         """What the statement adds for this model."""
@@ -86,8 +116,17 @@ def read_ledger(present: PrivacyLedger, store: Any) -> PrivacyLedger:
     """The ledger of a Keras weight store, merged with the present one: the larger count wins.
 
     Raises:
-        InvalidData: If it was truncated or edited.
+        InvalidData: If it was truncated or edited, or counts under another adjacency. Keras may
+            load the weights all the same, so the present history then is unknown.
     """
+    try:
+        return _merged(present, store)
+    except Exception:
+        present.mark_unknown()
+        raise
+
+
+def _merged(present: PrivacyLedger, store: Any) -> PrivacyLedger:
     # A Keras store is no mapping: `in` would index it.
     if _KEY not in set(store.keys()):
         merged = PrivacyLedger(present.adjacency)
@@ -95,6 +134,6 @@ def read_ledger(present: PrivacyLedger, store: Any) -> PrivacyLedger:
     else:
         text = np.asarray(store[_KEY]).tobytes().decode("utf-8", errors="replace")
         merged = PrivacyLedger.from_json(text)
-    if present.phases:
+    if present.phases or present.unknown_history:
         merged.merge(present)
     return merged

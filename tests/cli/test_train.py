@@ -57,6 +57,20 @@ def test_a_set_wins_over_an_option(run, experiment):
     assert experiment.calls[0]["config"].privacy.epsilon == 4.0
 
 
+def test_private_preprocessing_is_off_unless_asked_for(run, experiment):
+    run("train")
+    run("train", "--preprocess", "private-whiten", "--output", "b")
+    run(
+        "train", "--preprocess", "private-standardize", "--preprocess-share", "0.3", "--output", "c"
+    )
+    found = [call["config"].preprocess for call in experiment.calls]
+    assert [(p.kind, p.share) for p in found] == [
+        ("none", 0.1),
+        ("private-whiten", 0.1),
+        ("private-standardize", 0.3),
+    ]
+
+
 def test_noise_replaces_the_budget_of_the_packaged_default(run, experiment):
     run("train", "--noise-multiplier", "0")
     privacy = experiment.calls[0]["config"].privacy
@@ -169,6 +183,8 @@ def test_a_file_without_a_schema_names_the_command_that_begins_one(refused, expe
         (["--epsilon", "much"], ["--epsilon", "'much'"]),
         (["--delta", "1"], ["privacy.delta", "1"]),
         (["--noise-multiplier", "-1"], ["privacy.noise_multiplier", "-1"]),
+        (["--preprocess", "pca"], ["--preprocess", "private-whiten"]),
+        (["--preprocess-share", "1.5"], ["preprocess.share", "1.5"]),
         (["--set", "training.epochz=3"], ["epochz", "epochs"]),
         (["--set", "training"], ["key=value", "training"]),
         (["--set", "data.name="], ["data.name", "data.path"]),

@@ -38,6 +38,11 @@ BAD = [
     ("privacy", {"epsilon": 1, "delta": 1}),
     ("privacy", {"noise_multiplier": -1}),
     ("privacy", {"epsilon": 1, "seed": 0.5}),
+    ("preprocess", {"kind": "pca"}),
+    ("preprocess", {"share": 0}),
+    ("preprocess", {"share": 1}),
+    ("preprocess", {"radius": 0}),
+    ("preprocess", {"noise_multiplier": -1}),
     ("certificates", {"radii": []}),
     ("certificates", {"radii": [-0.1]}),
     ("certificates", {"radii": 0.1}),
@@ -53,6 +58,7 @@ def test_bad_sections_are_refused_by_name(section, value):
 
 def test_the_rest_has_defaults():
     assert RunConfig(**WHOLE).training.batch_size == 2048
+    assert RunConfig(**WHOLE).preprocess.kind == "none"
 
 
 @pytest.mark.parametrize("section", ["data", "model", "loss", "optimizer", "privacy"])

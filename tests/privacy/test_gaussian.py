@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from lipdp.privacy.gaussian import gaussian_epsilon, total_mu
-from lipdp.privacy.phase import Phase
+from lipdp.privacy.phase import Draw, Phase
 
 
 def _delta_by_integration(epsilon, mu):
@@ -53,3 +53,12 @@ def test_total_mu():
     assert total_mu([Phase(0.1, 2.0, 9), Phase(1.0, 0.5, 1)]) == pytest.approx(math.hypot(1.5, 2))
     assert total_mu([Phase(1.0, 0.0, 1)]) == math.inf
     assert total_mu([Phase(1.0, 0.0, 0)]) == 0.0
+
+
+def test_a_neighbour_changes_the_sum_by_one_bound_or_two():
+    plain, cut = Phase(0.1, 2.0, 9), Phase(0.1, 2.0, 9, Draw("truncated-poisson", 100, 12))
+    for adjacency, change in [("add-remove", 1), ("zero-out", 1), ("replace-one", 2)]:
+        assert total_mu([plain], adjacency) == pytest.approx(1.5 * change)
+    # A row that is added pushes another one out; one that is emptied or replaced does not.
+    for adjacency, change in [("add-remove", 2), ("zero-out", 1), ("replace-one", 2)]:
+        assert total_mu([cut], adjacency) == pytest.approx(1.5 * change)

@@ -2,25 +2,32 @@
 
 import itertools
 import sys
+import tempfile
+from pathlib import Path
 
 import keras
 import numpy as np
+from seen import (
+    NoiseRun,
+    Rows,
+    assert_independent,
+    assert_noise_serves_once,
+    assert_scale,
+    learner,
+    numbers_of,
+    parts_of,
+)
 
 import lipdp
-from lipdp.layers import BoundedInput, MaxMin, SpectralDense
-from lipdp.losses import MulticlassHinge, TemperedCrossentropy
+from lipdp.errors import InvalidState, UnsafeSetting
+from lipdp.layers import AdaptiveCotangentClip, BoundedInput, MaxMin, SpectralDense
+from lipdp.losses import TemperedCrossentropy
 
-
-def watch(model, into):
-    class Watch(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            into.append([keras.ops.convert_to_numpy(v).copy() for v in model.trainable_variables])
-
-    return Watch()
+BACKEND = keras.backend.backend()
 
 
 def check_noise_is_fresh():
-    """Pure noise (rows of zeros), a step an epoch: no two draws may be alike."""
+    """Over steps and variables: pure noise (rows of zeros), a step an epoch."""
     model = lipdp.Sequential(
         [
             BoundedInput((60,), radius=1.0),
@@ -30,23 +37,192 @@ def check_noise_is_fresh():
             keras.layers.Dense(60, use_bias=False, kernel_initializer="zeros"),
         ]
     )
-    budget = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5)
-    model.compile(keras.optimizers.SGD(1.0), MulticlassHinge(margin=1.0), privacy=budget)
-    seen = [[np.zeros(v.shape) for v in model.trainable_variables]]
-    x = np.zeros((20, 60), "float32")
-    model.fit(
-        x, np.zeros(20, "int64"), batch_size=20, epochs=4, verbose=0, callbacks=[watch(model, seen)]
+    run = NoiseRun(noise_multiplier=1.0, model=model)
+    draws = [draw for step in run.fit(epochs=4) for draw in step]
+    for draw, stddev in zip(draws, list(model.plan.stddevs) * 4, strict=True):
+        assert_scale(draw, stddev)
+    assert_independent(draws)
+
+
+def check_resumed_runs_draw_anew():
+    run = NoiseRun(noise_multiplier=1.0)
+    draws = run.fit(epochs=2) + run.fit(epochs=1)
+    with tempfile.TemporaryDirectory() as folder:
+        run.model.save(Path(folder) / "m.keras")
+        run.model.save_weights(Path(folder) / "m.weights.h5")
+        for _ in range(2):
+            loaded = NoiseRun(model=lipdp.load_model(Path(folder) / "m.keras"), compiled=True)
+            draws += loaded.fit(epochs=1)
+            assert loaded.model.ledger.steps == 4
+        run.model.load_weights(Path(folder) / "m.weights.h5")
+        draws += run.fit(epochs=1)
+    run.compile(noise_multiplier=1.0)
+    draws += run.fit(epochs=1)
+    assert len(draws) == 7
+    assert_independent([draw for (draw,) in draws])
+
+
+def check_the_noise_follows_its_schedule():
+    run = NoiseRun(noise_multiplier=1.0, noise_schedule=((0, 1.0), (2, 0.5)))
+    for (draw,), factor in zip(run.fit(epochs=4), (1.0, 1.0, 0.5, 0.5), strict=True):
+        assert_scale(draw, factor * run.model.plan.stddevs[0])
+
+
+def check_a_new_plan_has_a_new_trace():
+    """Equal functions share a trace on JAX; the old step is still alive."""
+    run, alive = NoiseRun(noise_multiplier=1.0), []
+    for noise_multiplier in (1.0, 4.0, 2.0):
+        run.compile(noise_multiplier=noise_multiplier)
+        ((draw,),) = run.fit(epochs=1)
+        alive.append((run.model.train_function, run.model.optimizer))
+        assert_scale(draw, noise_multiplier * np.sqrt(2))
+
+
+def check_parts_get_the_noise_once():
+    """Not once a part, and not in the first part alone: fresh in each batch, one access each."""
+    run, draws = NoiseRun(noise_multiplier=1.0), []
+    for parts in (1, 4, 8):
+        draws += run.fit(epochs=2, micro_batch_size=parts_of(NoiseRun.BATCH + 1, parts))
+        assert run.model.plan.slots.micro_batches == parts
+    for (draw,) in draws:
+        assert_scale(draw, np.sqrt(2))
+    assert_independent([draw for (draw,) in draws])
+    assert run.model.ledger.steps == 6
+
+
+def check_parts_train_as_one():
+    """Without noise, to rounding, with users' metrics and the loss in the log."""
+    found = []
+    for parts in (1, 3, 7):
+        model = learner(keras.optimizers.Adam(0.05))
+        rows = Rows(203)
+        history = model.fit(
+            rows.x,
+            rows.y,
+            batch_size=41,
+            micro_batch_size=parts_of(41, parts),
+            epochs=2,
+            verbose=0,
+        ).history
+        assert model.plan.slots.micro_batches == parts
+        assert model.ledger.steps == 2
+        found.append((model.get_weights(), history))
+    (weights, history), *others = found
+    for other, logs in others:
+        for a, b in zip(weights, other, strict=True):
+            np.testing.assert_allclose(a, b, atol=2e-5)
+        for name in ("loss", "accuracy"):
+            np.testing.assert_allclose(history[name], logs[name], atol=1e-6)
+
+
+def check_shuffled_batches_hold_each_row_once():
+    rows, seen = Rows(50), []
+    model = learner(tell=lambda *part: seen.append(numbers_of(*part)), run_eagerly=True)
+    model.fit(rows.x, rows.y, batch_size=20, micro_batch_size=7, epochs=3, verbose=0)
+    assert len(seen) == 3 * 9
+    epochs = [np.concatenate(seen[i : i + 9]).tolist() for i in range(0, 27, 9)]
+    assert all(sorted(epoch) == list(range(50)) for epoch in epochs)
+    batches = [[frozenset(np.concatenate(seen[i : i + 3]))] for i in range(0, 27, 9)]
+    assert all(a != b for a, b in itertools.combinations(batches, 2))
+    assert model.ledger.steps == 3
+
+
+def check_poisson_batches_are_fresh_and_hold_a_row_once():
+    rows, seen = Rows(50), []
+    model = learner(
+        tell=lambda *part: seen.append(numbers_of(*part)),
+        run_eagerly=True,
+        sampling="poisson",
+        adjacency="add-remove",
     )
-    pairs = itertools.pairwise(seen)
-    draws = [b - a for pair in pairs for a, b in zip(*pair, strict=True)]
-    draws = [d.ravel()[:3000] for d in draws]
-    expected = [s / 20 for s in model.plan.stddevs] * 4
-    for draw, stddev in zip(draws, expected, strict=True):
-        # 3000 entries: relative deviation of the scale 1.3 %, five times that.
-        np.testing.assert_allclose(draw.std(), stddev, rtol=0.065)
-    for i, a in enumerate(draws):
-        for b in draws[:i]:
-            assert abs(np.corrcoef(a, b)[0, 1]) < 5 / np.sqrt(3000)
+    model.fit(rows.x, rows.y, batch_size=10, micro_batch_size=20, epochs=6, verbose=0)
+    parts = model.plan.slots.micro_batches
+    assert parts > 1 and len(seen) == 30 * parts
+    batches = [np.concatenate(seen[i : i + parts]).tolist() for i in range(0, len(seen), parts)]
+    assert all(len(set(batch)) == len(batch) for batch in batches)
+    # Two draws are the same with probability (q^2 + (1-q)^2)^50 = 4e-9.
+    assert len({frozenset(batch) for batch in batches}) == 30
+    # Binomial(1500, 0.2): 300 +- 15.5; five times that.
+    assert abs(sum(map(len, batches)) - 300) < 78
+
+
+def check_secure_noise():
+    """Whole numbers of grid widths at the right scale, fresh, in parts too."""
+    for dtype in ("float32",) if BACKEND == "jax" else ("float32", "float64"):
+        run = NoiseRun(noise_multiplier=2.0, secure_noise=True, dtype=dtype)
+        draws = run.fit(epochs=1) + run.fit(epochs=2, micro_batch_size=20)
+        (grid,), (stddev,) = run.model.plan.shares.grids, run.model.plan.stddevs
+        # The divisor is a power of two, and the first change starts at zero: exact.
+        steps = draws[0][0] / grid.width
+        assert np.array_equal(steps, np.round(steps)) and np.abs(steps).max() > 100
+        for (draw,) in draws:
+            assert_scale(draw, stddev)
+        assert_independent([draw for (draw,) in draws])
+
+
+def check_secure_noise_serves_once():
+    assert_noise_serves_once(NoiseRun(noise_multiplier=2.0, secure_noise=True))
+
+
+def check_an_adaptive_clip():
+    """All cotangents are longer than the threshold, which grows; the noise grows with it."""
+    clip = AdaptiveCotangentClip(0.01, target_quantile=0.9, rate=0.5, minimum=0.005)
+    dense = keras.layers.Dense(300, use_bias=False, kernel_initializer="zeros")
+    model = lipdp.Sequential([BoundedInput((100,), radius=1.0), dense, clip])
+    run = NoiseRun(noise_multiplier=1.0, model=model)
+    thresholds = [0.01]
+    follow = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: thresholds.append(
+            float(keras.ops.convert_to_numpy(clip.threshold))
+        )
+    )
+    draws = run.fit(epochs=4, callbacks=[follow])
+    stddev, count_stddev = model.plan.stddevs
+    growth = np.diff(np.log(thresholds))
+    # log C moves by rate (fraction above - 0.1), of count noise 0.05: five times that.
+    np.testing.assert_allclose(growth, 0.5 * 0.9, atol=5 * 0.5 * 0.05)
+    assert len(set(growth)) == 4 and count_stddev == 0.05 * NoiseRun.BATCH
+    for (draw, _), threshold in zip(draws, thresholds, strict=False):
+        assert_scale(draw, stddev * threshold / 0.005)
+
+
+def check_an_adaptive_clip_without_noise():
+    """The threshold settles between the shorter and the longer cotangents."""
+    model = learner(
+        loss=TemperedCrossentropy(inverse_temperature=4.0),
+        last=[AdaptiveCotangentClip(0.01, target_quantile=0.5, rate=0.5)],
+    )
+    rows = Rows(200)
+    model.fit(rows.x, rows.y, batch_size=200, epochs=40, verbose=0)
+    p = keras.ops.convert_to_numpy(keras.ops.softmax(4.0 * model(rows.x)))
+    norms = np.sqrt(2) * (1.0 - p[np.arange(200), rows.y])
+    threshold = float(keras.ops.convert_to_numpy(model.layers[-1].threshold))
+    assert 0.4 < (norms > threshold).mean() < 0.6
+
+
+def check_steps_outside_fit_are_refused():
+    rows, model = Rows(203), learner(noise_multiplier=1.0)
+    model.fit(rows.x, rows.y, batch_size=41, epochs=1, verbose=0)
+    before = model.get_weights()
+    batch = (rows.x[:42], rows.y[:42], np.ones(42, "float32"))
+    tensors = tuple(keras.ops.convert_to_tensor(part) for part in batch)
+    kinds = (model.trainable_variables, model.non_trainable_variables, model.optimizer.variables)
+    state = tuple([v.value for v in kind] for kind in (*kinds, model.metrics_variables))
+    arguments = (state, tensors) if BACKEND == "jax" else (tensors,)
+    grads = [np.zeros(v.shape, "float32") for v in model.trainable_variables]
+    for error, refused in [
+        (UnsafeSetting, lambda: model.train_on_batch(*batch)),
+        (InvalidState, lambda: model.train_step(*arguments)),
+        (InvalidState, lambda: model.optimizer.apply(grads)),
+        (InvalidState, lambda: model.train_function(*arguments)),
+    ]:
+        try:
+            refused()
+        except error:
+            continue
+        raise AssertionError(f"not refused with {error.__name__}")
+    for a, b in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def check_training_learns_and_counts():

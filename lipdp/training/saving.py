@@ -1,0 +1,144 @@
+"""Files of models: with the ledger, without the noise state, loaded whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+
+from lipdp.errors import InvalidData, UnsafeSetting
+from lipdp.privacy import PrivacyLedger
+from lipdp.training.state import PrivateState, read_ledger, write_ledger
+
+if TYPE_CHECKING:
+    from keras import Model as _Base
+else:
+    # At run time the mixin stands beside keras.Model in the bases and cannot inherit from it.
+    _Base = object
+
+_KEY = "lipdp_shapes"
+_LEGACY = (".h5", ".hdf5")
+
+
+class SavedWithLedger(_Base):
+    """Mixin over ``keras.Model``: what is saved and loaded.
+
+    Guarantees:
+        * No file holds the noise state.
+        * A file that is refused changes neither the model nor its ledger.
+        * Loading never makes the ledger smaller.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def _private(self) -> PrivateState: ...
+
+    def save(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        """As in Keras, with the ledger.
+
+        Args:
+            filepath: A ``.keras`` file.
+            *args: Keras' other options.
+            **kwargs: Keras' other options.
+
+        Raises:
+            UnsafeSetting: If a private model is to become a legacy HDF5 file.
+        """
+        if self._private.budget is not None:
+            check_format(filepath)
+        super().save(filepath, *args, **kwargs)
+
+    def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> None:
+        """As in Keras, with the ledger: the larger count wins.
+
+        Args:
+            filepath: A ``.weights.h5``, ``.weights.json`` or ``.keras`` file. Other files have no
+                ledger, so that the history becomes unknown.
+            skip_mismatch: As in Keras; the ledger is taken over whatever is skipped.
+            **kwargs: Keras' other options.
+
+        Raises:
+            ValueError: If the file is of another model, or its ledger was edited.
+            OSError: If it is no HDF5 file, or was cut.
+        """
+        before = self._private.ledger
+        with _unchanged_on_error(self, self._private, filepath):
+            super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
+        if self._private.ledger is before:
+            # Keras read no ledger: a legacy file, or an option that left the model's own part out.
+            before.mark_unknown()
+
+    def save_own_variables(self, store: Any) -> None:
+        """Saves the ledger beside the weights."""
+        super().save_own_variables(store)
+        write_ledger(self._private.ledger, store)
+        store[_KEY] = np.frombuffer(_shapes(self).encode("utf-8"), dtype=np.uint8)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the ledger: the larger count wins; without one the history is unknown.
+
+        Raises:
+            InvalidData: If the ledger was edited, or the file is of a model with other weights.
+        """
+        self._private.ledger = read_ledger(self._private.ledger, store)
+        if _KEY not in set(store.keys()):
+            return
+        saved = np.asarray(store[_KEY]).tobytes().decode("utf-8", errors="replace")
+        if saved != _shapes(self):
+            raise InvalidData(
+                f"The weights are of another model. The shapes of this one are {_shapes(self)}",
+                received=saved,
+                fix="Load them into the model that they were saved from",
+            )
+
+
+def check_format(path: Any) -> None:
+    """Refuses legacy HDF5 files of whole models.
+
+    Raises:
+        UnsafeSetting: If the file would be one.
+    """
+    if str(path).endswith(_LEGACY):
+        raise UnsafeSetting(
+            "A legacy HDF5 file would hold the noise state, and no ledger",
+            received=str(path),
+            fix="Use a name that ends in .keras",
+        )
+
+
+def _shapes(model: keras.Model) -> str:
+    """The shapes of all weights; Keras alone overlooks weights that only the file has."""
+    return json.dumps([list(weight.shape) for weight in model.weights])
+
+
+@contextlib.contextmanager
+def _unchanged_on_error(model: keras.Model, state: PrivateState, path: Any) -> Iterator[None]:
+    """Puts weights, optimizer and ledger back if they were loaded in part."""
+    variables = [*model.variables, *_optimizer_variables(model)]
+    before = [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
+    ledger = PrivacyLedger.from_json(state.ledger.to_json())
+    try:
+        yield
+    except Exception as error:
+        for variable, value in zip(variables, before, strict=True):
+            variable.assign(value)
+        state.ledger = ledger
+        if isinstance(error, (ValueError, FileNotFoundError)):
+            raise
+        text = f"{path} holds no weights that can be loaded: {error!r}"
+        # Keras' BackupAndRestore tries its older backup after an OSError.
+        if isinstance(error, OSError):
+            raise OSError(f"{text}. It was cut or damaged: restore a copy, or remove it") from error
+        raise InvalidData(text, fix="Restore a copy of the file") from error
+
+
+def _optimizer_variables(model: keras.Model) -> list[Any]:
+    optimizer = getattr(model, "optimizer", None)
+    # Of a private optimizer; its own variables are the noise state, which no file holds.
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return [] if inner is None else list(inner.variables)

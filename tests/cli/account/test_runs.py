@@ -1,0 +1,131 @@
+"""Runs put together: reference values, delta, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lipdp.privacy import PrivacyLedger
+from lipdp.results import RunResult
+
+
+@pytest.fixture
+def write(tmp_path, experiment):
+    """``write(name, adjacency=..., delta=..., ...)``: the folder of a run."""
+
+    def make(
+        name, adjacency="add-remove", delta=1e-5, ledger=None, seed=None, group=None, **recorded
+    ):
+        if ledger is None:
+            book = PrivacyLedger(adjacency)
+            book.record(0.01, 1.0, **{"steps": 1000, **recorded})
+            ledger = book.to_json()
+        spent = {
+            **experiment.fields["spent"],
+            "adjacency": adjacency,
+            "delta": delta,
+            "ledger": ledger,
+        }
+        config = {"privacy": {"epsilon": 8.0, "seed": seed}, "data": {"group": group}}
+        folder = tmp_path / name
+        folder.mkdir()
+        whole = RunResult.model_validate({**experiment.fields, "spent": spent, "config": config})
+        whole.save(folder / "result.json")
+        return folder
+
+    return make
+
+
+def read(run, *arguments):
+    result = run("account", "runs", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_ten_runs_cost_their_composition(run, write):
+    folders = [write(f"run{i}") for i in range(10)]
+    found = read(run, *folders)
+    assert 6.1876 <= found["epsilon"] <= 6.1977
+    assert [one["folder"] for one in found["runs"]] == [str(folder) for folder in folders]
+    for one in found["runs"]:
+        assert 1.8281 <= one["epsilon"] <= 1.8382
+        assert (one["steps"], one["seeded"]) == (1000, False)
+    assert (found["delta"], found["accountant"], found["adjacency"]) == (1e-5, "pld", "add-remove")
+
+
+def test_one_run_costs_what_it_says(run, write):
+    found = read(run, write("a"))
+    assert found["epsilon"] == found["runs"][0]["epsilon"]
+
+
+def test_everything_in_a_ledger_counts(run, write):
+    book = PrivacyLedger()
+    book.record(0.01, 1.0, 1000, overflow_probability=1e-9)
+    book.record(1.0, 20.0, purpose="a private mean")
+    found = read(run, write("a", ledger=book.to_json()))
+    assert found["epsilon"] == book.epsilon(1e-5)
+    assert found["runs"][0]["steps"] == 1000
+
+
+def test_the_largest_delta_of_the_runs_is_the_default(run, write):
+    folders = [write("a", delta=1e-6), write("b", delta=1e-5)]
+    assert read(run, *folders)["delta"] == 1e-5
+    strict = read(run, *folders, "--delta", "1e-6")
+    assert strict["delta"] == 1e-6
+    assert strict["epsilon"] > read(run, *folders)["epsilon"]
+
+
+def test_the_accountant_is_passed_on(run, write):
+    found = read(run, write("a"), "--accountant", "rdp")
+    assert found["method"] == "Renyi divergences"
+    assert 2.1 <= found["epsilon"] <= 2.11
+
+
+def test_in_words(run, write):
+    folders = [write("a"), write("b", seed=3)]
+    result = run("account", "runs", *folders)
+    assert result.exit_code == 0
+    assert f"all together: epsilon {read(run, *folders)['epsilon']:.6g}" in result.stdout
+    assert "NOT PRIVATE" in result.stdout and "seed" in result.stdout
+    assert result.stdout.count("NOT PRIVATE") == 1
+
+
+def test_other_adjacencies_are_refused(run, write):
+    result = run("account", "runs", write("a"), write("b", adjacency="zero-out"))
+    assert result.exit_code == 2
+    assert "different adjacencies" in result.stderr and "zero-out" in result.stderr
+
+
+def test_other_units_are_refused(run, write):
+    users = [write("a", group="user"), write("b", group="user")]
+    assert read(run, *users)["epsilon"] > 2.0
+    result = run("account", "runs", *users, write("c"))
+    assert result.exit_code == 2
+    assert "different units" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("ledger", "word"),
+    [("", "no ledger"), ("{}", "lacks or adds fields"), ("cut", "not whole")],
+)
+def test_results_without_a_whole_ledger_are_refused(run, write, ledger, word):
+    result = run("account", "runs", write("a"), write("b", ledger=ledger))
+    assert result.exit_code == 2
+    assert word in result.stderr
+
+
+def test_folders_without_a_result_are_refused(run, write, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "empty", tmp_path / "missing"):
+        result = run("account", "runs", write(f"a{folder.name}"), folder)
+        assert result.exit_code == 2
+        assert "result of a run" in result.stderr
+    assert run("account", "runs").exit_code == 2
+
+
+@pytest.mark.parametrize("delta", ["0", "1", "nan"])
+def test_bad_deltas_are_refused(run, write, delta):
+    result = run("account", "runs", write("a"), "--delta", delta)
+    assert result.exit_code == 2
+    assert "delta" in result.stderr
