@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 from keras import ops
@@ -23,17 +23,12 @@ from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
 from lipdp.training.report import statement_of
 from lipdp.training.request import FitRequest
+from lipdp.training.saving import SavedWithLedger
 from lipdp.training.settings import check_compile, check_fit
-from lipdp.training.state import PrivateState, read_ledger, write_ledger
-
-if TYPE_CHECKING:
-    from keras import Model as _Base
-else:
-    # At run time the mixin stands beside keras.Model in the bases and cannot inherit from it.
-    _Base = object
+from lipdp.training.state import PrivateState
 
 
-class PrivateTraining(_Base):
+class PrivateTraining(SavedWithLedger):
     """Mixin over ``keras.Model``: ``compile(..., privacy=...)`` makes ``fit`` private.
 
     Without ``privacy`` everything is Keras'. With it, ``fit`` draws the batches itself, noises the
@@ -283,15 +278,6 @@ class PrivateTraining(_Base):
             InvalidState: Before the first private ``fit``.
         """
         return str(statement_of(self.plan, self.ledger, **self._private.statement_extras()))
-
-    def save_own_variables(self, store: Any) -> None:
-        """Saves the ledger beside the weights."""
-        super().save_own_variables(store)
-        write_ledger(self.ledger, store)
-
-    def load_own_variables(self, store: Any) -> None:
-        """Loads the ledger: the larger count wins; without one the history is unknown."""
-        self._private.ledger = read_ledger(self.ledger, store)
 
 
 @keras.saving.register_keras_serializable(package="lipdp")

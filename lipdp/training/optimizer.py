@@ -186,6 +186,10 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
     def load_own_variables(self, store: Any) -> None:
         """Loads nothing: a resumed run draws a new seed."""
 
+    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What TensorFlow's own checkpoints save of this object: nothing but the inner optimizer."""
+        return {"inner_optimizer": self.inner_optimizer}
+
     def get_config(self) -> dict[str, Any]:
         """Name and inner optimizer."""
         inner = keras.saving.serialize_keras_object(self.inner_optimizer)
