@@ -33,14 +33,14 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture(scope="session")
-def run_on_backend() -> Callable[[str, Path, str], None]:
-    """``run_on_backend(backend, script, check)``: a function of a script, in its own process."""
+def run_on_backend() -> Callable[..., None]:
+    """``run_on_backend(backend, script, *checks)``: functions of a script, in a process."""
 
-    def run(backend: str, script: Path, check: str) -> None:
+    def run(backend: str, script: Path, *checks: str) -> None:
         if importlib.util.find_spec(backend) is None:
             pytest.skip(f"{backend} is not installed")
         done = subprocess.run(
-            [sys.executable, str(script), check],
+            [sys.executable, str(script), *checks],
             env={**os.environ, **_ONE_THREAD, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,

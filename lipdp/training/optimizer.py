@@ -187,7 +187,7 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         """Loads nothing: a resumed run draws a new seed."""
 
     def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What TensorFlow's own checkpoints save of this object: nothing but the inner optimizer."""
+        """All that TensorFlow's own checkpoints save of this object: the inner optimizer."""
         return {"inner_optimizer": self.inner_optimizer}
 
     def get_config(self) -> dict[str, Any]:

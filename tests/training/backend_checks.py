@@ -263,4 +263,6 @@ def check_bounds_hold_after_training():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    for name in sys.argv[1:]:
+        sys.stderr.write(f"{name}\n")
+        globals()[name]()

@@ -259,4 +259,6 @@ def check_unknown_distributions_are_refused():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    for name in sys.argv[1:]:
+        sys.stderr.write(f"{name}\n")
+        globals()[name]()

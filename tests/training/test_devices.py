@@ -1,4 +1,4 @@
-"""Private training on two devices; each check in its own process, which makes the devices."""
+"""Private training on two devices; in processes that make the devices."""
 
 import re
 from pathlib import Path
@@ -7,10 +7,11 @@ import pytest
 
 SCRIPT = Path(__file__).with_name("device_checks.py")
 CHECKS = re.findall(r"^def (check_\w+)", SCRIPT.read_text(), flags=re.MULTILINE)
+_SHARES = 2
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("share", range(_SHARES))
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_two_devices(run_on_backend, backend, check):
-    run_on_backend(backend, SCRIPT, check)
+def test_two_devices(run_on_backend, backend, share):
+    run_on_backend(backend, SCRIPT, *CHECKS[share::_SHARES])
