@@ -44,7 +44,7 @@ def run_on_backend() -> Callable[..., None]:
             env={**os.environ, **_ONE_THREAD, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=800,
             check=False,
         )
         if done.returncode != 0:

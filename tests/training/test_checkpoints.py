@@ -113,6 +113,7 @@ class TestNoiseState:
         with pytest.raises(UnsafeSetting, match="noise state"):
             model.fit(*rows, verbose=0, callbacks=[whole])
         assert list(tmp_path.iterdir()) == []
+        assert model.ledger.steps == 0
 
     def test_orbax_checkpoints_are_refused(self, make_model, rows):
         class OrbaxCheckpoint(keras.callbacks.Callback):

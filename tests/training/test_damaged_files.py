@@ -96,9 +96,8 @@ class TestDamage:
                 assert all(map(np.array_equal, loaded.get_weights(), source.get_weights()))
         assert refused >= 25
 
-    def test_an_edited_ledger(self, make_model, rows, tmp_path):
-        path = tmp_path / "m.weights.h5"
-        trained(make_model(BUDGET), rows).save_weights(path)
+    def edited(self, model, path):
+        model.save_weights(path)
         with h5py.File(path, "r+") as file:
             found = []
             file.visit(lambda name: found.append(name) if name.endswith("lipdp_ledger") else None)
@@ -108,6 +107,10 @@ class TestDamage:
             assert edited != text
             del file[found[0]]
             file[found[0]] = np.frombuffer(edited.encode(), dtype=np.uint8)
+
+    def test_an_edited_ledger(self, make_model, rows, tmp_path):
+        path = tmp_path / "m.weights.h5"
+        self.edited(trained(make_model(BUDGET), rows), path)
         model = trained(make_model(BUDGET), rows)
         before = state(model)
         # Keras collects the InvalidData of the ledger into an error of its own.
@@ -117,6 +120,16 @@ class TestDamage:
         # Keras only warns here, and takes the weights: what they cost is not known.
         with pytest.warns(UserWarning, match="checksum"):
             model.load_weights(path, skip_mismatch=True)
+        with pytest.raises(BudgetExhausted, match="unknown"):
+            model.fit(*rows, verbose=0)
+
+    def test_an_edited_ledger_past_the_model(self, make_model, rows, tmp_path):
+        """Keras' function takes the weights before it raises."""
+        path = tmp_path / "m.weights.h5"
+        self.edited(trained(make_model(BUDGET), rows), path)
+        model = make_model(BUDGET)
+        with pytest.raises(ValueError, match="checksum"):
+            keras.saving.load_weights(model, path)
         with pytest.raises(BudgetExhausted, match="unknown"):
             model.fit(*rows, verbose=0)
 

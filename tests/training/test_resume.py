@@ -21,12 +21,12 @@ QUICK = {
     "backup": {
         "kills": kills(
             ("after step", 6), ("ledger text", 3), ("weights saved", 3), ("backup removed", 1)
-        )
+        ),
+        "save_freq": 3,
     },
     "file": {
         "kills": kills(("before replace", 4), ("on_train_batch_end", 5)),
         "ledger_file": True,
-        "save_freq": 3,
         "micro_batch_size": 60,
         "parts": 2,
     },
