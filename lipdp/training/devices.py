@@ -48,6 +48,11 @@ def devices_of(model: keras.Model) -> Devices:
     return Devices() if distribution is None else _data_parallel(distribution)
 
 
+def has_replicas(model: keras.Model) -> bool:
+    """Whether the model's variables are copied to several devices that each run the step."""
+    return int(getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1)) > 1
+
+
 def _data_parallel(distribution: Any) -> Devices:
     # Each process would draw rows and noise of its own.
     several = getattr(distribution, "_is_multi_process", True)
