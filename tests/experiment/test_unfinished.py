@@ -83,6 +83,7 @@ def test_the_same_command_finishes_it(make_config, tmp_path, after):
     assert "unfinished" not in json.dumps(json.loads((output / "result.json").read_text()))
 
 
+@pytest.mark.slow
 def test_private_statistics_are_released_once(make_config, tmp_path):
     config, output = make_config("preprocess.kind=private-standardize"), tmp_path / "run"
     interrupted(config, output, STEPS + 1)

@@ -120,7 +120,7 @@ class NotLinear(LipschitzLayer):
         return x
 
     def backward_bound(self, x, g):
-        return g + g**2
+        return g + min(g, 1.0)
 
     def parameter_bounds(self, x, g):
         return []

@@ -104,6 +104,7 @@ def test_noise_follows_the_threshold():
         assert change.std() == pytest.approx(expected, rel=5 / np.sqrt(2 * size**2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clips", [1, 2])
 def test_gradients_stay_within_the_sensitivity_at_the_present_threshold(rows, clips):
     from lipdp.bounds.probe import per_sample_gradient_norms

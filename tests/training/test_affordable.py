@@ -39,7 +39,7 @@ def epsilon_after(ledger, ahead, steps, overflow, accountant):
     return copy.epsilon(DELTA, accountant=accountant)
 
 
-@settings(max_examples=30)
+@settings(max_examples=8)
 @given(
     before=PHASES,
     ahead=PHASES,
@@ -60,7 +60,7 @@ def test_the_allowed_steps_keep_within_the_budget(before, ahead, epsilon, overfl
         assert epsilon_after(ledger, ahead, found + 1, overflow, accountant) > epsilon * (1 - 1e-6)
 
 
-@settings(max_examples=20)
+@settings(max_examples=6)
 @given(ahead=PHASES, done=st.integers(0, 40))
 def test_a_recount_at_any_moment_allows_the_same(ahead, done):
     """After a restore in the middle of an epoch, with all that was done in the ledger."""

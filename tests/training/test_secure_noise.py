@@ -78,6 +78,7 @@ def test_noise_that_was_not_renewed_spoils_the_weights(make_model, rows, monkeyp
     assert all(np.isnan(w).all() for w in model.get_weights() if w.ndim == 2)
 
 
+@pytest.mark.slow
 def test_it_trains_like_the_plain_noise(make_model, rows):
     found = {}
     for secure in (False, True):
