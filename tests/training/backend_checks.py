@@ -189,11 +189,13 @@ def check_an_adaptive_clip():
 def check_an_adaptive_clip_without_noise():
     """The threshold settles between the shorter and the longer cotangents."""
     model = learner(
+        keras.optimizers.SGD(1e-3),
         loss=TemperedCrossentropy(inverse_temperature=4.0),
         last=[AdaptiveCotangentClip(0.01, target_quantile=0.5, rate=0.5)],
     )
     rows = Rows(200)
     model.fit(rows.x, rows.y, batch_size=200, epochs=40, verbose=0)
+    # The norm of softmax minus one-hot.
     p = keras.ops.convert_to_numpy(keras.ops.softmax(4.0 * model(rows.x)))
     norms = np.sqrt(2) * (1.0 - p[np.arange(200), rows.y])
     threshold = float(keras.ops.convert_to_numpy(model.layers[-1].threshold))
