@@ -1,4 +1,8 @@
-"""Train privately through Keras' fit, read the statement, certify predictions."""
+"""Shows the whole way in one page: train privately through Keras' own fit, then certify.
+
+Prints Keras' progress, the privacy statement (the guarantee in words, every assumption named), and
+the share of held-out rows that stay right under any change shorter than 0.2.
+"""
 
 import keras
 import numpy as np

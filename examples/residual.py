@@ -1,4 +1,7 @@
-"""A residual network is an ordinary Keras graph: train one privately and read its bounds."""
+"""Shows a residual network: an ordinary functional Keras graph, trained privately.
+
+Prints Keras' progress, the bounds layer by layer, and the Lipschitz constant of the whole network.
+"""
 
 import keras
 import numpy as np

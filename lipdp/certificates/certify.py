@@ -10,6 +10,7 @@ import numpy as np
 
 from lipdp.bounds import lipschitz_constant, numerical_error
 from lipdp.certificates._margins import logit_matrix, predicted_ids
+from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.certificates.radii import pairwise_radii, radii
 from lipdp.errors import InvalidValue, UnsafeSetting
 from lipdp.layers import FrobeniusDense, SpectralDense
@@ -40,8 +41,9 @@ def certify(model: keras.Model, x: Any, y: Any = None, *, batch_size: int = 1024
 
     Args:
         model: A built model that returns logits, shape (n, K); one logit has threshold 0.
-        x: Inputs, as the model takes them; perturbations are measured in their units, between
-            inputs that are already in the model's dtype.
+        x: Inputs, as the model takes them, or rows that are read when asked for; perturbations are
+            measured in their units, between inputs that are in the dtype of the model's input
+            (float32, unless it begins with a ``keras.Input`` of another).
         y: True classes, as in ``radii``: a wrong prediction has radius 0. Without them the
             predicted class is certified.
         batch_size: Rows a forward pass; the result does not depend on it beyond rounding.
@@ -70,7 +72,9 @@ def certify(model: keras.Model, x: Any, y: Any = None, *, batch_size: int = 1024
 
 
 def _predict(model: keras.Model, x: Any, batch_size: int) -> np.ndarray:
-    predicted = np.asarray(model.predict(x, batch_size=batch_size, verbose=0))
+    # Not the arrays themselves, which Keras would round to float32.
+    rows = x if is_read_by_rows(x) else keras.tree.map_structure(np.asarray, x)
+    predicted = np.asarray(model.predict(RowChunks(rows, size=batch_size), verbose=0))
     # JAX without its 64-bit mode turns float64 models into float32 silently.
     if predicted.dtype.name != model.outputs[0].dtype:
         raise UnsafeSetting(

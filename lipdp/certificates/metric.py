@@ -43,8 +43,11 @@ class CertifiedAccuracy(keras.metrics.Metric):
         self.error = error
         self.total = self.add_variable(shape=(), initializer="zeros", name="total")
         self.count = self.add_variable(shape=(), initializer="zeros", name="count")
-        # A variable, since a traced step would keep the threshold of its first weights.
-        self.thresholds = self.add_variable(shape=(2,), initializer="zeros", name="thresholds")
+        # A variable, since a traced step would keep the threshold of its first weights. No sum
+        # over devices: each would keep a share of what is assigned, and compare with that.
+        self.thresholds = self.add_variable(
+            shape=(2,), initializer="zeros", aggregation="only_first_replica", name="thresholds"
+        )
         self.set_bounds(self.lipschitz, self.error)
 
     def set_bounds(self, lipschitz: float, error: float) -> None:

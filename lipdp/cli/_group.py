@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import importlib
 import importlib.util
 import pkgutil
+import signal
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from lipdp.errors import LipdpError
+
+#: What backends raise where no memory is left; none of them is imported here.
+_OUT_OF_MEMORY = ("ResourceExhaustedError", "OutOfMemoryError")
+_NO_MEMORY = (
+    "There is not enough memory for this model and these batches. Make the model smaller, lower "
+    "training.batch_size, or set training.micro_batch_size to the rows that fit at a time."
+)
 
 
 class Refused(click.ClickException):
@@ -21,12 +30,16 @@ class Refused(click.ClickException):
 
 
 class Interrupted(click.ClickException):
-    """Control-C: exit code 130, as shells expect of a process ended by SIGINT."""
+    """Ended by a signal: exit code 128 and its number, as shells expect; 130 for Control-C.
 
-    exit_code = 130
+    Args:
+        message: What is left, and how to go on.
+        number: Of the signal.
+    """
 
-    def __init__(self) -> None:
-        super().__init__("Interrupted.")
+    def __init__(self, message: str = "Interrupted.", number: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Writes the message to stderr."""
@@ -59,6 +72,18 @@ class LazyGroup(click.Group):
             return None
         return importlib.import_module(f"{self.package}.{cmd_name}").command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As in click, with a guess at what a misspelt command was meant to be."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if close and "Did you mean" not in error.message:
+                error.message += f" Did you mean {close[0]!r}?"
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists each command with the first line of its file's docstring."""
         rows = [(name, _first_line(path)) for name, path in sorted(self._files().items())]
@@ -77,6 +102,10 @@ class LazyGroup(click.Group):
             raise Refused(str(error)) from error
         except KeyboardInterrupt as error:
             raise Interrupted from error
+        except Exception as error:
+            if isinstance(error, MemoryError) or type(error).__name__ in _OUT_OF_MEMORY:
+                raise Refused(_NO_MEMORY) from error
+            raise
 
     def _files(self) -> dict[str, Path]:
         spec = importlib.util.find_spec(self.package)

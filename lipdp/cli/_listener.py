@@ -2,79 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lipdp.cli._output import cell
+from lipdp.results import epoch_line, opening_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-_SHOWN = {
-    "epsilon": "epsilon",
-    "val_accuracy": "validation accuracy",
-    "val_certified_accuracy": "certified",
-}
+Clock = Callable[[], float]
 
 
 class PlainListener:
-    """Writes one line an epoch."""
+    """Writes one line an epoch, with the time left.
 
-    def __init__(self) -> None:
-        self._done = 0
+    Args:
+        clock: Seconds.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
         self._total = 0
+        self._first: tuple[int, float] | None = None
 
     def on_start(self, plan: dict[str, Any], total_epochs: int, steps_per_epoch: int) -> None:
         """Says how long the training is and how much noise it adds."""
         self._total = total_epochs
-        self._write(_opening(plan, total_epochs, steps_per_epoch))
+        self._write(opening_line(plan, total_epochs, steps_per_epoch))
 
     def on_step(self, epoch: int, step: int) -> None:
-        """Says nothing: a line a step would flood a log."""
+        """Writes nothing, a line a step would flood a log; the first step starts the clock."""
+        if self._first is None:
+            self._first = (epoch, self._clock())
 
     def on_epoch(self, epoch: int, logs: dict[str, float]) -> None:
         """Writes what the epoch reached."""
-        self._done += 1
-        self._write(_epoch_line(self._done, self._total, logs))
+        left = self._left(epoch)
+        line = epoch_line(epoch + 1, self._total, logs)
+        self._write(line if left is None else f"{line}  {duration(left)} left")
 
     def on_message(self, text: str) -> None:
         """Passes a message on."""
         self._write(text)
+
+    def _left(self, epoch: int) -> float | None:
+        """Seconds to the end of the training; the first step, which compiles, counts as none."""
+        ahead = self._total - epoch - 1
+        if self._first is None or ahead < 1:
+            return None
+        first, began = self._first
+        return (self._clock() - began) / (epoch - first + 1) * ahead
 
     def _write(self, text: str) -> None:
         click.echo(text)
 
 
 class TerminalListener(PlainListener):
-    """A bar for the present epoch; each finished epoch stays as a line above it."""
+    """A bar over all steps with the time left; each finished epoch stays as a line above it."""
 
-    def __init__(self, progress: Progress) -> None:
-        super().__init__()
+    def __init__(self, progress: Progress, clock: Clock = time.monotonic) -> None:
+        super().__init__(clock)
         self._progress = progress
+        self._steps = 0
         self._task = progress.add_task("preparing", total=None)
 
     def on_start(self, plan: dict[str, Any], total_epochs: int, steps_per_epoch: int) -> None:
         """Writes the opening line and sets the length of the bar."""
         super().on_start(plan, total_epochs, steps_per_epoch)
-        self._progress.reset(self._task, total=steps_per_epoch, description=self._title())
+        self._steps = steps_per_epoch
+        total = total_epochs * steps_per_epoch
+        self._progress.update(self._task, total=total, description="first step")
 
     def on_step(self, epoch: int, step: int) -> None:
-        """Moves the bar."""
-        self._progress.advance(self._task)
+        """Moves the bar; the first step of a run that goes on puts it where that run was."""
+        done = epoch * self._steps + step + 1
+        if self._first is None:
+            self._progress.reset(self._task, completed=done)
+        super().on_step(epoch, step)
+        title = f"epoch {epoch + 1}/{self._total}"
+        self._progress.update(self._task, completed=done, description=title)
 
     def on_epoch(self, epoch: int, logs: dict[str, float]) -> None:
-        """Leaves the epoch as a line and starts the next bar."""
-        super().on_epoch(epoch, logs)
-        if self._done < self._total:
-            self._progress.reset(self._task, description=self._title())
-        else:
-            self._progress.update(self._task, description="evaluating", total=None)
+        """Leaves the epoch as a line."""
+        self._write(epoch_line(epoch + 1, self._total, logs))
 
-    def _title(self) -> str:
-        return f"epoch {self._done + 1}/{self._total}"
+    def on_message(self, text: str) -> None:
+        """Leaves the message as a line, and shows it in the place of the bar's title."""
+        super().on_message(text)
+        self._progress.update(self._task, description=text)
 
     def _write(self, text: str) -> None:
         self._progress.console.print(text)
@@ -89,24 +108,29 @@ def listener(silent: bool) -> Iterator[PlainListener | None]:
     if silent or not console.is_terminal:
         yield None if silent else PlainListener()
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
         yield TerminalListener(progress)
 
 
-def _opening(plan: dict[str, Any], epochs: int, steps: int) -> str:
-    noise = plan.get("noise_multiplier")
-    known = "" if noise is None else f", noise multiplier {cell(noise)}"
-    return f"{epochs} epochs of {steps} steps{known}"
-
-
-def _epoch_line(number: int, total: int, logs: dict[str, float]) -> str:
-    parts = [f"{label} {logs[key]:.4f}" for key, label in _SHOWN.items() if key in logs]
-    return f"epoch {number:>{len(str(total))}}/{total}  " + "  ".join(parts)
+def duration(seconds: float) -> str:
+    """Seconds as 0:41 or 1:02:03."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

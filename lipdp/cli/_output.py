@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -14,7 +11,9 @@ Row = Sequence[object]
 
 def emit_json(data: object) -> None:
     """Writes JSON; an infinite float becomes the string "inf"."""
-    click.echo(json.dumps(_finite(data), indent=2, allow_nan=False))
+    from lipdp.results.strict_json import strict_json
+
+    click.echo(strict_json(data))
 
 
 def emit_table(title: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -58,11 +57,3 @@ def _align(line: list[str], widths: list[int], numeric: list[bool]) -> str:
 def _is_numeric(rows: Sequence[Row], column: int) -> bool:
     values = [row[column] for row in rows if row[column] is not None]
     return bool(values) and all(isinstance(v, (int, float)) for v in values)
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_finite(value) for value in data]
-    return str(data) if isinstance(data, float) and not math.isfinite(data) else data

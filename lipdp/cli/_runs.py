@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -34,11 +35,13 @@ def quiet_start() -> Iterator[None]:
     """Keeps the backend's start-up chatter off the terminal, unless the user set a level.
 
     TensorFlow writes some of it to file descriptor 2 before it reads TF_CPP_MIN_LOG_LEVEL, so the
-    descriptor is turned away too. An exception passes, and is shown afterwards.
+    descriptor is turned away too. An exception passes, and is shown afterwards. Later it logs
+    remarks on models that are made one after the other.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") != "3":
         yield
         return
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
     sys.stderr.flush()
     saved = os.dup(2)
     try:

@@ -17,6 +17,7 @@ _FILES = {
     "history.csv": "one row an epoch",
     "config.toml": "what was asked for",
     "schema.toml": "how rows are encoded",
+    "train.log": "what was said, with the time",
 }
 
 
@@ -47,6 +48,8 @@ def _metrics(
     ]
     if baseline is not None:
         remark = "not private, shown only here, in no file"
+        if baseline.get("rows", result.training_rows) != result.training_rows:
+            remark += f"; of {baseline['rows']:.0f} training rows"
         rows.append(
             ("logistic regression", baseline.get("accuracy"), baseline.get("auroc"), remark)
         )

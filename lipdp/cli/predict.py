@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lipdp.cli import _runs
+from lipdp.cli import _output, _runs
 from lipdp.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--data",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, path_type=Path),
     required=True,
-    help="Rows to predict, with the columns of the run's schema.",
+    help="Rows to predict: a file or a folder of images, as the run was trained on.",
 )
 @click.option(
     "-o",
@@ -32,15 +32,27 @@ if TYPE_CHECKING:
     help="File to write, one line a row.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is already there.")
-def command(run: Path, data: Path, output: Path, overwrite: bool) -> None:
-    """Predict the rows of a file with the model in the folder RUN."""
+@click.option("--quiet", is_flag=True, help="Write nothing but errors.")
+@click.option("--json", "as_json", is_flag=True, help="Write what was written as JSON.")
+def command(
+    *, run: Path, data: Path, output: Path, overwrite: bool, quiet: bool, as_json: bool
+) -> None:
+    """Predict the rows of a file with the model in the folder RUN.
+
+    Example: lipdp predict runs/first --data new.csv -o predictions.csv
+    """
     _check_output(output, data, overwrite)
     with _runs.quiet_start():
         from lipdp import experiment
 
     predictions = experiment.predict(run, data)
     _write(predictions, output, overwrite)
-    click.echo(f"{len(predictions)} rows written to {output}")
+    if as_json:
+        _output.emit_json(
+            {"rows": len(predictions), "output": str(output), "columns": list(predictions)}
+        )
+    elif not quiet:
+        click.echo(f"{len(predictions)} rows written to {output}")
 
 
 def _check_output(output: Path, data: Path, overwrite: bool) -> None:

@@ -1,4 +1,4 @@
-"""Begin a schema for a file of your own."""
+"""Begin a schema for a file or folder of your own."""
 
 from __future__ import annotations
 
@@ -6,16 +6,48 @@ from pathlib import Path
 
 import click
 
+from lipdp.errors import InvalidValue
+
 
 @click.command("schema")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--target", metavar="NAME", required=True, help="The column to predict.")
-def command(file: Path, target: str) -> None:
-    """Write a blank schema of FILE, to be completed with what is publicly known.
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.option("--target", metavar="NAME", help="The column of a table to predict.")
+def command(source: Path, target: str | None) -> None:
+    """Write a blank schema of SOURCE, to be completed with what is publicly known.
 
-    Example: lipdp schema my.csv --target income > my.toml
-    """
-    from lipdp.datasets import read_table
+    SOURCE is a table (.csv, .csv.gz, .parquet), arrays (.npz with x and y, .npy), or a folder (or
+    .zip) of images, one folder a class.
+
+    \b
+    Examples:
+      lipdp schema my.csv --target income > my.toml
+      lipdp schema photos > photos.toml
+    """  # noqa: D301
+    from lipdp.datasets import is_table, read_table
     from lipdp.preprocessing import blank_schema
 
-    click.echo(blank_schema(read_table(file), target).rstrip("\n"))
+    if not is_table(source):
+        text = _of_arrays(source, target)
+    elif target is None:
+        raise InvalidValue(
+            "The schema of a table needs --target, the column to predict",
+            received=str(source),
+            fix="Add --target NAME",
+        )
+    else:
+        text = blank_schema(read_table(source), target)
+    click.echo(text.rstrip("\n"))
+
+
+def _of_arrays(source: Path, target: str | None) -> str:
+    from lipdp.datasets import array_form
+    from lipdp.preprocessing import blank_array_schema
+
+    form = array_form(source)
+    if target is not None:
+        raise InvalidValue(
+            "--target names a column, and this is no table",
+            received=target,
+            fix="Leave it out",
+        )
+    return blank_array_schema(*form)

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from lipdp.cli import _runs
 from lipdp.errors import InvalidValue
 
 if TYPE_CHECKING:
     from lipdp.config import RunConfig
+
+#: The options that --resume leaves open.
+_WITH_RESUME = ("resume", "quiet", "as_json")
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -37,6 +41,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.Choice(["add-remove", "zero-out", "replace-one"]),
     help="How neighbouring data sets differ.  [default: add-remove]",
 )
+@click.option(
+    "--method",
+    type=click.Choice(["clipless", "dp-sgd", "none"]),
+    help="dp-sgd clips by tensorflow-privacy; none has no privacy.  [default: clipless]",
+)
 @click.option("--secure-noise", is_flag=True, help="Exact noise from a cryptographic generator.")
 @click.option(
     "--preprocess",
@@ -49,9 +58,18 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="S",
     help="Part of epsilon for these statistics, between 0 and 1.  [default: 0.1]",
 )
-@click.option("--data", type=_FILE, help="Train on this file; needs --schema and --target.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, path_type=Path),
+    help="Train on this table (with --target), .npz, .npy or folder of images; needs --schema.",
+)
 @click.option("--schema", type=_FILE, help="Its schema, begun with: lipdp schema.")
-@click.option("--target", metavar="NAME", help="The column to predict.")
+@click.option("--target", metavar="NAME", help="The column of a table to predict.")
+@click.option(
+    "--data-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder that holds registered data sets, so that none is downloaded.",
+)
 @_runs.overrides_option
 @click.option(
     "--output",
@@ -59,9 +77,18 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Folder of the run.  [default: runs/<data>-<time>]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace a run that is already there.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Go on with an interrupted run, by its own settings; with --quiet or --json alone.",
+)
+@click.option("--tensorboard", metavar="DIR", help="Write TensorBoard files to this folder.")
 @click.option("--quiet", is_flag=True, help="Write nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result as JSON, nothing else.")
+@click.pass_context
 def command(
+    ctx: click.Context,
     *,
     config: Path | None,
     epsilon: float | None,
@@ -69,49 +96,69 @@ def command(
     noise_multiplier: float | None,
     sampling: str | None,
     adjacency: str | None,
+    method: str | None,
     secure_noise: bool,
     preprocess: str | None,
     preprocess_share: float | None,
     data: Path | None,
     schema: Path | None,
     target: str | None,
+    data_dir: Path | None,
     overrides: tuple[str, ...],
     output: Path | None,
     overwrite: bool,
+    resume: Path | None,
+    tensorboard: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Train a private model, with the file CONFIG or the packaged default.
 
-    Examples: lipdp train --epsilon 8; lipdp train --data my.csv --schema my.toml --target income
-    """
+    Control-C ends the training after the present step: the folder of the run then holds the run so
+    far, and --resume goes on with it.
+
+    \b
+    Examples:
+      lipdp train --epsilon 8
+      lipdp train --data my.csv --schema my.toml --target income --epsilon 3 --output out
+      lipdp train configs/adult.toml --set training.epochs=30
+      lipdp train --resume out
+    """  # noqa: D301
+    from lipdp.cli import _training
     from lipdp.config import load_config
 
+    if resume is not None:
+        _refuse_others(ctx)
+        _training.go_on(resume, quiet, as_json)
+        return
     chosen = [
         *_data_overrides(data, schema, target),
+        *([] if data_dir is None else [_runs.override("data.dir", str(data_dir))]),
         *_privacy_overrides(config, epsilon, delta, noise_multiplier),
         *_mechanism_overrides(sampling, adjacency, secure_noise),
+        *([] if method is None else [_runs.override("training.method", method)]),
         *_preprocess_overrides(preprocess, preprocess_share),
+        *([] if tensorboard is None else [_runs.override("training.tensorboard", tensorboard)]),
         *overrides,
     ]
     run = load_config(config, chosen)
-    _train(run, output or _default_output(run), overwrite, quiet, as_json)
+    _training.begin(run, output or _default_output(run), overwrite, quiet, as_json)
 
 
-def _train(run: RunConfig, output: Path, overwrite: bool, quiet: bool, as_json: bool) -> None:
-    from lipdp.cli._listener import listener
-    from lipdp.cli._summary import write_summary
-
-    with _runs.quiet_start():
-        from lipdp import experiment
-
-    with listener(silent=quiet or as_json) as ears:
-        outcome = experiment.train(run, output, overwrite=overwrite, listener=ears)
-    if as_json:
-        click.echo(outcome.result.model_dump_json(indent=2))
-    elif not quiet:
-        click.echo("")
-        write_summary(outcome.result, outcome.output, outcome.baseline)
+def _refuse_others(ctx: click.Context) -> None:
+    """Refuses options that a run which goes on has settled already."""
+    given = [
+        parameter.opts[0]
+        for parameter in ctx.command.params
+        if parameter.name not in _WITH_RESUME
+        and ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise InvalidValue(
+            "A run goes on with its own settings",
+            received=given,
+            fix="Leave them out beside --resume",
+        )
 
 
 def _data_overrides(data: Path | None, schema: Path | None, target: str | None) -> list[str]:
@@ -123,17 +170,21 @@ def _data_overrides(data: Path | None, schema: Path | None, target: str | None) 
             received={"schema": str(schema), "target": target},
             fix="Add --data FILE, or leave both out",
         )
-    if schema is None or target is None:
-        name = target or "NAME"
+    from lipdp.datasets import is_table
+
+    needs_target = is_table(data)
+    if schema is None or (needs_target and target is None):
+        naming = f" --target {target or 'NAME'}" if needs_target else ""
         raise InvalidValue(
-            "A file needs --schema and --target: ranges and categories learned from the private "
-            "rows themselves would leak",
+            f"Data need --schema{' and --target' if needs_target else ''}: ranges and categories "
+            "learned from the private rows themselves would leak",
             received=str(data),
-            fix=f"Begin a schema with `lipdp schema {data} --target {name} > my.toml`, complete it "
-            f"from what is public, then add --schema my.toml --target {name}",
+            fix=f"Begin a schema with `lipdp schema {data}{naming} > my.toml`, complete it from "
+            f"what is public, then add --schema my.toml{naming}",
         )
     files = {"data.path": str(data), "data.schema_path": str(schema), "data.target": target}
-    return ["data.name=", *(_runs.override(key, value) for key, value in files.items())]
+    given = {key: value for key, value in files.items() if value is not None}
+    return ["data.name=", *(_runs.override(key, value) for key, value in given.items())]
 
 
 def _privacy_overrides(

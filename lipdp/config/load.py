@@ -27,16 +27,37 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
         InvalidConfig: If the file or an override cannot be read, a key is unknown, or a value is
             outside its domain.
     """
-    tables = read_toml(DEFAULT_PATH if path is None else path)
+    return _overridden(read_toml(DEFAULT_PATH if path is None else path), overrides)
+
+
+def override_config(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """The run with changes, as in ``load_config``; without its sweep.
+
+    Raises:
+        InvalidConfig: If an override cannot be read, a key is unknown, or a value is outside its
+            domain.
+    """
+    return _overridden(config.model_dump(), overrides)
+
+
+def dump_config(config: RunConfig, *, with_sweep: bool = False) -> str:
+    """TOML that ``load_config`` reads back to an equal run.
+
+    Args:
+        config: The run.
+        with_sweep: Whether to write the sweep too, which is no part of a run.
+    """
+    tables = config.model_dump()
+    if with_sweep and config.sweep is not None:
+        tables["sweep"] = config.sweep.model_dump()
+    return write_toml(tables)
+
+
+def _overridden(tables: dict[str, Any], overrides: Sequence[str]) -> RunConfig:
     parsed = [_parse(override) for override in overrides]
     for keys, text in sorted(parsed, key=lambda item: not _names_component(item[0])):
         _apply(tables, keys, text)
     return RunConfig(**tables)
-
-
-def dump_config(config: RunConfig) -> str:
-    """TOML that ``load_config`` reads back to an equal run."""
-    return write_toml(config.model_dump())
 
 
 def _parse(override: str) -> tuple[tuple[str, ...], str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lipdp.config.section import Document, Section
+from lipdp.config.sweep import SweepSection
 
 # Strict: neither a boolean nor a text in quotes is a number.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -17,7 +18,7 @@ Whole = Annotated[int, Field(strict=True, ge=0)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 
 #: Sections that name a registered thing.
-COMPONENTS = ("model", "loss", "optimizer")
+COMPONENTS = ("features", "model", "loss", "optimizer")
 
 
 class Component(BaseModel):
@@ -34,19 +35,27 @@ class Component(BaseModel):
 
 
 class DataSection(Section):
-    """Which rows are trained on: a registered data set, or a file with its schema.
+    """Which rows are trained on: a registered data set, or a file or folder with its schema.
+
+    ``dir`` is a folder that holds registered sets; ``labels`` an .npy file beside that of ``path``.
+    ``test_fraction`` counts where the set does not say itself which rows test.
 
     With ``group``, a column that names the user of each row, the unit of privacy is a user, of whom
-    at most ``max_examples_per_user`` rows train; batches and epochs then count users.
+    at most ``max_examples_per_user`` rows train; batches and epochs then count users. With
+    ``validation_fraction``, this part of the training rows is held out instead of the test rows,
+    which stay unread: to choose settings by.
     """
 
     name: str | None = None
     path: str | None = None
+    dir: str | None = None
     schema_path: str | None = None
+    labels: str | None = None
     target: str | None = None
     test_fraction: Fraction = 0.2
     split_seed: Whole = 0
     limit_rows: Count | None = None
+    validation_fraction: Fraction | None = None
     group: str | None = None
     max_examples_per_user: Count | None = None
 
@@ -67,9 +76,12 @@ class DataSection(Section):
 
 
 class TrainingSection(Section):
-    """How long, how fast, in which precision.
+    """How long, how fast, in which precision, and by which method.
 
-    ``micro_batch_size`` bounds the rows that are in memory at a time.
+    The method is "clipless"; "dp-sgd", clipping by tensorflow-privacy without constraints, for
+    comparison; or "none", the clipless training without noise, whatever the budget says.
+    ``micro_batch_size`` bounds the rows that are in memory at a time. ``tensorboard`` is a folder
+    for TensorBoard files of epsilon and held-out metrics.
     """
 
     batch_size: Count = 2048
@@ -78,6 +90,8 @@ class TrainingSection(Section):
     learning_rate_decay: Literal["constant", "cosine", "linear"] = "constant"
     dtype: Literal["float32", "float64"] = "float64"
     initial_seed: Whole = 0
+    method: Literal["clipless", "dp-sgd", "none"] = "clipless"
+    tensorboard: str | None = None
 
 
 class PrivacySection(Section):
@@ -115,6 +129,20 @@ class PreprocessSection(Section):
     radius: Positive | None = None
 
 
+class DpSgdSection(Section):
+    """What the method "dp-sgd" alone has: a norm to clip to, and what may fit it better.
+
+    Without ``clip_norm`` it is 1, or the proved bound of the clipless training if that is smaller,
+    so that its noise is not larger for no reason. Without ``learning_rate`` it is the optimizer's.
+    ``activation = "relu"`` puts ReLU in the place of sorting activations, which networks without
+    constraints do not need.
+    """
+
+    clip_norm: Positive | None = None
+    learning_rate: Positive | None = None
+    activation: Literal["same", "relu"] = "same"
+
+
 class CertificatesSection(Section):
     """Radii (L2, in units of the encoded row) at which the test rows are certified."""
 
@@ -122,9 +150,14 @@ class CertificatesSection(Section):
 
 
 class RunConfig(Document):
-    """One run, whole."""
+    """One run, whole; ``sweep`` is for sweeps alone, and in no record of a run.
+
+    The model is trained on ``features``, fixed functions of each row: ``"none"`` (the row itself),
+    ``"pooling"``, ``"scattering"``, or ``"file"``, a frozen Keras model.
+    """
 
     data: DataSection
+    features: Component = Component(name="none")
     model: Component
     loss: Component
     optimizer: Component
@@ -132,3 +165,5 @@ class RunConfig(Document):
     privacy: PrivacySection
     preprocess: PreprocessSection = PreprocessSection()
     certificates: CertificatesSection = CertificatesSection()
+    dp_sgd: DpSgdSection = DpSgdSection()
+    sweep: SweepSection | None = Field(default=None, exclude=True)

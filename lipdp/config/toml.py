@@ -59,7 +59,7 @@ def write_toml(tables: Mapping[str, Any]) -> str:
 def _blocks(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
     present = {key: value for key, value in table.items() if value is not None}
     inner = {key: value for key, value in present.items() if isinstance(value, Mapping)}
-    lines = [f"{_key(k)} = {_value(v)}" for k, v in present.items() if k not in inner]
+    lines = [f"{_key(k)} = {toml_value(v)}" for k, v in present.items() if k not in inner]
     if path and (lines or not inner):
         lines.insert(0, f"[{'.'.join(map(_key, path))}]")
     blocks = ["\n".join(lines)] if lines else []
@@ -77,7 +77,12 @@ def _string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: object) -> str:
+def toml_value(value: object) -> str:
+    """A value as it stands in TOML, on one line.
+
+    Raises:
+        InvalidConfig: If it has no TOML form.
+    """
     match value:
         case bool():
             return str(value).lower()
@@ -86,9 +91,9 @@ def _value(value: object) -> str:
         case str():
             return _string(value)
         case list() | tuple():
-            return f"[{', '.join(map(_value, value))}]"
+            return f"[{', '.join(map(toml_value, value))}]"
         case Mapping():
-            return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
+            return "{" + ", ".join(f"{_key(k)} = {toml_value(v)}" for k, v in value.items()) + "}"
     raise InvalidConfig(
         "This value has no TOML form here",
         received=value,

@@ -48,6 +48,7 @@ def plain(layer: Any) -> Callable[..., Any]:
 @plain.register(ls.CenterNorm)
 @plain.register(ls.Centering)
 @plain.register(ls.DepthToSpace)
+@plain.register(ls.FrozenFeatures)
 @plain.register(ls.FullSort)
 @plain.register(ls.GlobalL2NormPooling)
 @plain.register(ls.GroupSort)
@@ -60,6 +61,7 @@ def plain(layer: Any) -> Callable[..., Any]:
 @plain.register(ls.ScaledAveragePooling2D)
 @plain.register(ls.ScaledAveragePooling3D)
 @plain.register(ls.ScaledGlobalAveragePooling)
+@plain.register(ls.Scattering2D)
 @plain.register(ls.SpaceToDepth)
 @plain.register(ls.SphereNormalization)
 def _operations(layer: Any) -> Callable[..., Any]:

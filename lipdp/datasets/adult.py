@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lipdp.datasets.base import DATA, Dataset
+from lipdp.datasets.base import DATA, TableDataset
 
 #: 32,561 persons; does one earn more than 50,000 dollars a year?
-ADULT = Dataset(
+ADULT = TableDataset(
     name="adult",
     title="Adult (Census Income)",
     licence="CC BY 4.0",

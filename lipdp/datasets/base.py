@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from lipdp.datasets.tables import read_table
@@ -14,23 +17,41 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class Dataset:
-    """A table in the package.
+    """A registered data set.
 
     Attributes:
         name: The registered name.
         title: The name in words.
         licence: Under which licence the rows are shared.
         source: Who made it and where it is from.
-        table_path: The file of the rows.
-        schema_path: The TOML of its public schema; ``lipdp.preprocessing.load_schema`` reads it.
+        schema_path: The TOML of its public facts; ``lipdp.preprocessing.load_encoding`` reads it.
     """
 
     name: str
     title: str
     licence: str
     source: str
-    table_path: Path
     schema_path: Path
+
+    @property
+    def place(self) -> str:
+        """Where the rows come from."""
+        return "in the package"
+
+    def schema(self) -> str:
+        """The public facts as TOML; ``lipdp.preprocessing.encoding_from_toml`` reads it."""
+        return self.schema_path.read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class TableDataset(Dataset):
+    """A table in the package.
+
+    Attributes:
+        table_path: The file of the rows.
+    """
+
+    table_path: Path
 
     def load(self) -> pd.DataFrame:
         """All rows, a column each as text.
@@ -40,6 +61,60 @@ class Dataset:
         """
         return read_table(self.table_path)
 
-    def schema(self) -> str:
-        """The public schema as TOML; ``lipdp.preprocessing.Schema.from_toml`` reads it."""
-        return self.schema_path.read_text(encoding="utf-8")
+
+@dataclass(frozen=True)
+class Samples:
+    """Raw rows and labels, as a file holds them.
+
+    Attributes:
+        x: Array or indexable with ``shape`` and ``dtype``, one row an example.
+        y: Labels, one a row; None where only rows to predict are there.
+        x_test: Held-out rows, where whoever made the data says which.
+        y_test: Their labels.
+    """
+
+    x: Any
+    y: np.ndarray | None
+    x_test: Any = None
+    y_test: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file of the official source, as Keras fetches and caches it.
+
+    Attributes:
+        url: Where it is.
+        name: Its name in the cache.
+        sha256: Hash of the file, where the source has published one.
+        subfolder: Folder below ``datasets`` in Keras' cache.
+        extract: Whether it is an archive; its content is then in the folder ``name``.
+    """
+
+    url: str
+    name: str
+    sha256: str | None = None
+    subfolder: str = ""
+    extract: bool = False
+
+
+@dataclass(frozen=True)
+class ArrayDataset(Dataset):
+    """Arrays in files that are not part of the package.
+
+    Attributes:
+        downloads: What the official source offers.
+        find: The paths of the set in a folder, or None if it is not there.
+        read: Reads what ``find`` found.
+        extra_places: More folders that may hold it.
+    """
+
+    downloads: tuple[Download, ...]
+    find: Callable[[Path], tuple[Path, ...] | None]
+    read: Callable[[tuple[Path, ...]], Samples]
+    extra_places: tuple[Path, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where the rows come from."""
+        return self.downloads[0].url

@@ -13,6 +13,13 @@ import pandas as pd
 
 from lipdp.errors import InvalidData
 
+TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether the suffix is one of a table."""
+    return Path(path).name.lower().endswith(TABLE_SUFFIXES)
+
 
 def read_table(path: str | Path) -> pd.DataFrame:
     """Reads a table; the suffix ``.csv``, ``.csv.gz`` or ``.parquet`` says how.
@@ -40,7 +47,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     elif name.endswith(".parquet"):
         frame = _read_parquet(path)
     else:
-        raise _unreadable(path, "its suffix is none of .csv, .csv.gz, .parquet")
+        raise _unreadable(path, f"its suffix is none of {', '.join(TABLE_SUFFIXES)}")
     return _checked(frame, path)
 
 

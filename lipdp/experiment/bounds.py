@@ -9,15 +9,17 @@ from pathlib import Path
 import pandas as pd
 
 from lipdp.bounds import GradientBounds, gradient_bounds
-from lipdp.config import load_config
+from lipdp.config import RunConfig, load_config
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.experiment.build import build_budget, build_loss, build_model
+from lipdp.experiment.features import with_facts
 from lipdp.experiment.preprocess import planned_ledger
 from lipdp.experiment.rows import prepare_rows
 from lipdp.losses.base import LipschitzLoss
+from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
 from lipdp.training import load_model
-from lipdp.training.plan import Request, make_plan
+from lipdp.training.plan import Request, TrainingPlan, make_plan
 
 
 def bounds_table(source: Path | None, overrides: Sequence[str] = ()) -> pd.DataFrame:
@@ -46,29 +48,43 @@ def bounds_table(source: Path | None, overrides: Sequence[str] = ()) -> pd.DataF
 
 
 def _of_config(source: Path | None, overrides: Sequence[str]) -> pd.DataFrame:
-    config = load_config(source, overrides)
-    rows = prepare_rows(config)
-    model = build_model(config, rows.x_train.shape[1], rows.num_outputs)
-    plan = make_plan(
-        model,
-        build_loss(config.loss),
-        build_budget(config),
-        planned_ledger(config, rows.num_units),
-        Request(
-            rows.num_units,
-            config.training.batch_size,
-            config.training.epochs,
-            rows_per_unit=config.data.max_examples_per_user or 1,
-            micro_batch_size=config.training.micro_batch_size,
-        ),
-    )
+    plan, _ = plan_of(load_config(source, overrides))
     return _with_noise(plan.bounds, list(plan.stddevs))
+
+
+def plan_of(config: RunConfig) -> tuple[TrainingPlan, PrivacyLedger]:
+    """The plan of a run that has not begun, and what its preprocessing is going to cost."""
+    rows = with_facts(config, prepare_rows(config))
+    ledger = planned_ledger(config, rows.num_units)
+    request = Request(
+        rows.num_units,
+        config.training.batch_size,
+        config.training.epochs,
+        rows_per_unit=config.data.max_examples_per_user or 1,
+        micro_batch_size=config.training.micro_batch_size,
+    )
+    model = build_model(
+        config, rows.encoding.num_features, rows.num_outputs, shape=rows.encoding.shape
+    )
+    plan = make_plan(model, build_loss(config.loss), build_budget(config), ledger, request)
+    return plan, ledger
 
 
 def _of_run(folder: Path) -> pd.DataFrame:
     if not (folder / "result.json").is_file():
-        raise InvalidData("This folder holds no finished run", received=str(folder))
-    plan = RunResult.load(folder / "result.json").plan
+        raise InvalidData(
+            "This folder holds no finished run",
+            received=str(folder),
+            fix="Give a folder that lipdp train wrote",
+        )
+    result = RunResult.load(folder / "result.json")
+    if result.method == "dp-sgd":
+        raise InvalidData(
+            "This run clipped its gradients: its weights have no bounds that set the noise",
+            received=str(folder),
+            fix="Give a run of the method clipless",
+        )
+    plan = result.plan
     config = load_config(folder / "config.toml")
     model = load_model(folder / "model.keras", compile=False)
     bounds = gradient_bounds(model, build_loss(config.loss))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -22,9 +23,15 @@ class RunFolder:
 
     def __init__(self, path: Path, *, overwrite: bool) -> None:
         self.path = path
-        self._staging = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        self._made: list[Path] = []
+        whole = Path(os.path.abspath(path))
+        self._staging = whole.with_name(f".{whole.name}.{os.getpid()}.partial")
         if path.is_file():
-            raise InvalidValue("The output folder is a file", received=str(path))
+            raise InvalidValue(
+                "The output folder is a file",
+                received=str(path),
+                fix="Choose another --output, a folder",
+            )
         if path.is_dir() and any(path.iterdir()) and not overwrite:
             raise InvalidValue(
                 "The output folder is not empty",
@@ -34,10 +41,13 @@ class RunFolder:
 
     def __enter__(self) -> Path:
         try:
+            self._made = [folder for folder in self._staging.parents if not folder.exists()]
             self._staging.mkdir(parents=True)
         except OSError as error:
             raise InvalidValue(
-                f"The output folder cannot be made: {error}", received=str(self.path)
+                f"The output folder cannot be made: {error.strerror}",
+                received=str(self.path),
+                fix="Choose another --output, where you may write",
             ) from error
         return self._staging
 
@@ -45,6 +55,14 @@ class RunFolder:
         if kind is None:
             self._publish()
         shutil.rmtree(self._staging, ignore_errors=True)
+        if kind is not None:
+            self._remove_parents()
+
+    def _remove_parents(self) -> None:
+        """A failure leaves no empty folders, but those that hold something by now."""
+        for folder in self._made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
     def _publish(self) -> None:
         old = self._staging.with_suffix(".old")

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from lipdp.certificates import certify
-from lipdp.datasets import read_table
+from lipdp.datasets.image_stack import ImageStack
 from lipdp.errors import InvalidData
-from lipdp.preprocessing import load_schema
+from lipdp.experiment.features import provable_part
+from lipdp.experiment.sources import read_rows
+from lipdp.preprocessing import EncodedRows, Encoding, Schema, load_encoding
 from lipdp.training import load_model
 
 
 def predict(run: Path, data: Path) -> pd.DataFrame:
-    """Predictions for the rows of a file.
+    """Predictions for the rows of a file or folder.
 
     Args:
         run: Folder of a finished run.
-        data: CSV or Parquet file with the columns of the run's schema; the target may be missing.
+        data: A table with the columns of the run's schema, an .npz or .npy, a folder of images or
+            a .zip of it; labels may be missing.
 
     Returns:
-        One row a row of the file: ``prediction`` (a class of the schema), a ``score`` column for
-        each logit, and ``certified_radius`` (L2, in units of the encoded row) within which the
-        prediction stays the same.
+        One row a row of the data: ``file`` if it is an image file, ``prediction`` (a class of the
+        schema), a ``score`` column for each logit, and ``certified_radius`` (L2, in the unit of the
+        run's certificates) within which the prediction stays the same.
 
     Raises:
         InvalidData: If the folder is no run, or the rows do not fit the schema.
@@ -35,14 +39,22 @@ def predict(run: Path, data: Path) -> pd.DataFrame:
             received=str(run),
             fix="Pass a folder written by lipdp train (with model.keras and schema.toml)",
         )
-    schema = load_schema(run / "schema.toml")
+    encoding = load_encoding(run / "schema.toml")
     model = load_model(run / "model.keras", compile=False)
-    rows = schema.encode(read_table(data)).astype(model.layers[0].compute_dtype)
-    certificates = certify(model, rows)
+    columns, rows = _encoded(data, encoding, model.layers[0].compute_dtype)
+    certificates = certify(*provable_part(model, rows))
     scores = certificates.logits
-    names = ["score"] if scores.shape[1] == 1 else [f"score_{c}" for c in schema.classes]
-    columns: dict[str, np.ndarray] = {
-        "prediction": np.asarray(schema.classes, dtype=object)[certificates.predictions]
-    }
+    names = ["score"] if scores.shape[1] == 1 else [f"score_{c}" for c in encoding.classes]
+    classes = np.asarray(encoding.classes, dtype=object)
+    columns["prediction"] = classes[certificates.predictions]
     columns.update(zip(names, scores.T, strict=True))
     return pd.DataFrame({**columns, "certified_radius": certificates.radii})
+
+
+def _encoded(data: Path, encoding: Encoding, dtype: str) -> tuple[dict[str, Any], Any]:
+    """What names the rows, and the rows."""
+    source = read_rows(data, encoding, labelled=False)
+    if isinstance(encoding, Schema):
+        return {}, encoding.encode(source).astype(dtype)
+    named = {"file": source.x.names} if isinstance(source.x, ImageStack) else {}
+    return named, EncodedRows(source.x, encoding, dtype)

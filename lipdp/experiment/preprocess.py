@@ -18,9 +18,6 @@ from lipdp.training.statistics import (
     statistics_multiplier,
 )
 
-#: Of an encoded row, by its schema.
-_RADIUS = 1.0
-
 _KINDS: Mapping[str, type[PrivatePreprocessing]] = MappingProxyType(
     {"private-standardize": PrivateStandardization, "private-whiten": PrivateWhitening}
 )
@@ -29,7 +26,7 @@ _KINDS: Mapping[str, type[PrivatePreprocessing]] = MappingProxyType(
 def private_statistics(config: RunConfig, rows: Rows) -> PrivatePreprocessing | None:
     """Releases the statistics of the training rows; None if the configuration wants none.
 
-    The last feature of an encoded row is a public constant and becomes 1.
+    A feature that is a public constant becomes 1.
 
     Raises:
         InvalidValue: If nothing sets the noise.
@@ -39,12 +36,12 @@ def private_statistics(config: RunConfig, rows: Rows) -> PrivatePreprocessing | 
         return None
     return _KINDS[section.kind].release(
         rows.x_train,
-        radius=_RADIUS,
+        radius=rows.encoding.max_norm,
         budget=build_budget(config),
         share=section.share,
-        noise_multiplier=section.noise_multiplier,
+        noise_multiplier=_noise_multiplier(config),
         groups=rows.groups,
-        constants={rows.schema.num_features - 1: rows.schema.scale},
+        constants=rows.encoding.constants,
     )
 
 
@@ -62,7 +59,11 @@ def planned_ledger(config: RunConfig, num_units: int) -> PrivacyLedger:
     ledger, section = PrivacyLedger(config.privacy.adjacency), config.preprocess
     if section.kind != "none":
         z = statistics_multiplier(
-            build_budget(config), num_units, section.share, section.noise_multiplier
+            build_budget(config), num_units, section.share, _noise_multiplier(config)
         )
         ledger.record(1.0, z, purpose=_KINDS[section.kind].purpose)
     return ledger
+
+
+def _noise_multiplier(config: RunConfig) -> float | None:
+    return 0.0 if config.training.method == "none" else config.preprocess.noise_multiplier

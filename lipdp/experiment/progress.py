@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -30,18 +31,43 @@ class ListenerCallback(keras.callbacks.Callback):
         self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """A step is done."""
-        self._listener.on_step(self._epoch, batch)
+        """A step is done with the last part of its batch."""
+        step, rest = divmod(batch + 1, self.model.plan.slots.micro_batches)
+        if not rest:
+            self._listener.on_step(self._epoch, step - 1)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """An epoch is done."""
-        self._listener.on_epoch(epoch, {k: float(v) for k, v in (logs or {}).items()})
+        self._listener.on_epoch(epoch, public_logs(logs))
+
+
+def public_logs(logs: Mapping[str, Any] | None) -> dict[str, float]:
+    """Epsilon and held-out metrics; what was measured on training rows stays out."""
+    return {
+        name: float(value)
+        for name, value in (logs or {}).items()
+        if name == "epsilon" or name.startswith("val_")
+    }
 
 
 def plan_record(plan: TrainingPlan, model: keras.Model) -> dict[str, Any]:
     """The plan as plain data for files and screens."""
     rows = [row for row in plan.bounds.rows if row.variable]
     noise = zip(rows, model.trainable_variables, plan.stddevs, plan.sensitivities, strict=True)
+    return {
+        **plan_facts(plan),
+        "allocation": plan.budget.allocation,
+        "logit_bound": plan.bounds.logit_bound,
+        "loss_lipschitz": plan.bounds.loss_lipschitz,
+        "variables": [
+            variable_record(row.layer, variable, sensitivity, stddev)
+            for row, variable, stddev, sensitivity in noise
+        ],
+    }
+
+
+def plan_facts(plan: TrainingPlan) -> dict[str, Any]:
+    """What a plan says whatever bounds the gradients."""
     return {
         "num_examples": plan.num_examples,
         "expected_batch_size": plan.expected_batch_size,
@@ -52,18 +78,16 @@ def plan_record(plan: TrainingPlan, model: keras.Model) -> dict[str, Any]:
         "noise_multiplier": plan.noise_multiplier,
         "delta": plan.delta,
         "accountant": plan.budget.accountant,
-        "allocation": plan.budget.allocation,
         "dtype": plan.dtype,
-        "logit_bound": plan.bounds.logit_bound,
-        "loss_lipschitz": plan.bounds.loss_lipschitz,
-        "variables": [
-            {
-                "layer": row.layer,
-                "variable": row.variable,
-                "size": int(keras.ops.size(variable)),
-                "bound": sensitivity,
-                "noise_stddev": stddev,
-            }
-            for row, variable, stddev, sensitivity in noise
-        ],
+    }
+
+
+def variable_record(layer: str, variable: Any, bound: float, stddev: float) -> dict[str, Any]:
+    """The bound and the noise of one variable as plain data."""
+    return {
+        "layer": layer,
+        "variable": variable.name,
+        "size": int(keras.ops.size(variable)),
+        "bound": bound,
+        "noise_stddev": stddev,
     }

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from lipdp.config.run import DataSection, RunConfig
-from lipdp.datasets import DATASETS, read_table
+from lipdp.datasets import Samples
+from lipdp.datasets.image_stack import ImageStack
 from lipdp.errors import InvalidConfig, InvalidData
-from lipdp.preprocessing import Schema, group_split, load_schema, train_test_split
+from lipdp.experiment.sources import load_source
+from lipdp.preprocessing import (
+    EncodedRows,
+    ImageEncoding,
+    Schema,
+    VectorEncoding,
+    class_ids,
+    group_split,
+    limited,
+    require_two_classes,
+    train_test_split,
+)
+from lipdp.preprocessing.feature_encoding import AnyEncoding
 from lipdp.training.units import grouped_rows
+
+_STRATIFIED = "the split into training and held-out rows, which is stratified by label"
 
 
 @dataclass(frozen=True)
@@ -20,20 +35,22 @@ class Rows:
     """Encoded training and held-out rows.
 
     Attributes:
-        schema: The public facts that encode a row.
-        x_train: Shape (n, d), each row of Euclidean norm at most 1.
+        encoding: The public facts that encode a row.
+        x_train: Shape (n, d): an array, or an indexable that encodes rows when they are read.
         y_train: Class ids, shape (n,).
         x_test: Held-out rows.
         y_test: Their class ids.
         groups: The user of each training row, or None where a row is the unit of privacy.
+        split_by_rows: Whether the rows themselves had a say in which of them train.
     """
 
-    schema: Schema
-    x_train: np.ndarray
+    encoding: AnyEncoding
+    x_train: Any
     y_train: np.ndarray
-    x_test: np.ndarray
+    x_test: Any
     y_test: np.ndarray
     groups: np.ndarray | None = None
+    split_by_rows: bool = True
 
     @property
     def num_units(self) -> int:
@@ -43,25 +60,117 @@ class Rows:
     @property
     def num_outputs(self) -> int:
         """Number of logits: one for two classes."""
-        return 1 if len(self.schema.classes) == 2 else len(self.schema.classes)
+        return 1 if len(self.encoding.classes) == 2 else len(self.encoding.classes)
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What the guarantee of a training on these rows does not cover."""
+        return (_STRATIFIED,) if self.split_by_rows else ()
 
 
 def prepare_rows(config: RunConfig) -> Rows:
     """Loads, encodes and splits the rows of a run.
 
+    Where whoever made a set says which rows test, that is the split; otherwise it is stratified by
+    label. ``data.limit_rows`` takes the first rows of a table. Of arrays it takes rows at random by
+    a public seed; of a set with a split of its own, as many training rows, and test rows in
+    proportion.
+
     Raises:
-        InvalidData: If the table does not fit its schema, or has fewer training rows than a batch.
+        InvalidData: If the rows do not fit their schema, or fewer of them train than a batch holds.
         InvalidConfig: If the schema is blank somewhere or names another target.
     """
-    frame, schema = load_source(config.data)
-    labels = schema.encode_target(frame)
-    features = schema.encode(frame).astype(config.training.dtype)
-    names = _groups(frame, schema, config.data)
-    train, test = _split(labels, names, config)
-    groups = None if names is None else names[train]
-    rows = Rows(schema, features[train], labels[train], features[test], labels[test], groups)
+    source, encoding = load_source(config.data)
+    if isinstance(encoding, Schema):
+        rows = _of_table(config, source, encoding)
+    else:
+        rows = _of_arrays(config, source, encoding)
+    rows = _without_test_rows(rows, config.data)
     _check_size(rows, config.training.batch_size)
     return rows
+
+
+def _without_test_rows(rows: Rows, data: DataSection) -> Rows:
+    """With ``data.validation_fraction``, training rows take the place of the test rows.
+
+    Users stay whole. The seed is another one than that of the test rows: by the same one a user
+    who trains would never validate.
+    """
+    if data.validation_fraction is None:
+        return rows
+    names = rows.y_train if rows.groups is None else rows.groups
+    split = train_test_split if rows.groups is None else group_split
+    train, held = split(names, data.validation_fraction, data.split_seed + 1)
+    x, y = rows.x_train, rows.y_train
+    x_train, x_held = (x.take(p) if isinstance(x, EncodedRows) else x[p] for p in (train, held))
+    groups = None if rows.groups is None else rows.groups[train]
+    return Rows(rows.encoding, x_train, y[train], x_held, y[held], groups)
+
+
+def _of_table(config: RunConfig, source: Any, schema: Schema) -> Rows:
+    data = config.data
+    _check_target(data, schema)
+    frame = source if data.limit_rows is None else source.head(data.limit_rows)
+    labels = schema.encode_target(frame)
+    features = schema.encode(frame).astype(config.training.dtype)
+    names = _groups(frame, schema, data)
+    train, test = _split(labels, names, config)
+    groups = None if names is None else names[train]
+    return Rows(schema, features[train], labels[train], features[test], labels[test], groups)
+
+
+def _of_arrays(
+    config: RunConfig, source: Samples, encoding: ImageEncoding | VectorEncoding
+) -> Rows:
+    data, dtype = config.data, config.training.dtype
+    _check_array_options(data)
+    x, y = _encoded(source.x, source.y, encoding, dtype)
+    if source.x_test is None or source.y_test is None:
+        kept = _limited(len(x), data.limit_rows, data.split_seed)
+        train, test = train_test_split(y[kept], data.test_fraction, data.split_seed)
+        train, test = kept[train], kept[test]
+        require_two_classes(y[train], encoding.classes)
+        return Rows(encoding, _taken(x, train), y[train], _taken(x, test), y[test])
+    x_test, y_test = _encoded(source.x_test, source.y_test, encoding, dtype)
+    share = None if data.limit_rows is None else max(1, data.limit_rows * len(x_test) // len(x))
+    train = _limited(len(x), data.limit_rows, data.split_seed)
+    test = _limited(len(x_test), share, data.split_seed)
+    require_two_classes(y[train], encoding.classes)
+    rows = Rows(encoding, _taken(x, train), y[train], _taken(x_test, test), y_test[test])
+    return replace(rows, split_by_rows=False)
+
+
+def _encoded(
+    values: Any, labels: Any, encoding: ImageEncoding | VectorEncoding, dtype: str
+) -> tuple[EncodedRows, np.ndarray]:
+    rows = EncodedRows(values, encoding, dtype)
+    ids = class_ids(labels, encoding.classes)
+    if len(ids) != len(rows):
+        raise InvalidData(
+            "There are not as many labels as rows",
+            received=f"{len(rows)} rows, {len(ids)} labels",
+            fix="Give one label a row",
+        )
+    return rows, ids
+
+
+def _taken(rows: EncodedRows, positions: np.ndarray) -> Any:
+    """Images and arrays on disk stay raw, which is less; the rest is encoded, or decoded, once."""
+    if isinstance(rows.values, ImageStack):
+        return EncodedRows(rows.values[positions], rows.encoding, rows.dtype)
+    return rows.take(positions) if rows.stays_raw else rows[positions]
+
+
+def _limited(count: int, limit: int | None, seed: int) -> np.ndarray:
+    return np.arange(count) if limit is None else limited(count, limit, seed)
+
+
+def _check_array_options(data: DataSection) -> None:
+    for key, value in {"data.target": data.target, "data.group": data.group}.items():
+        if value is not None:
+            raise InvalidConfig(
+                f"{key} names a column, and arrays have none", received=value, fix="Leave it out"
+            )
 
 
 def _groups(frame: pd.DataFrame, schema: Schema, data: DataSection) -> np.ndarray | None:
@@ -103,27 +212,6 @@ def _check_size(rows: Rows, batch_size: int) -> None:
             received=len(rows.x_train),
             fix="Lower it, as in --set training.batch_size=" + str(max(1, rows.num_units // 8)),
         )
-
-
-def load_source(data: DataSection) -> tuple[pd.DataFrame, Schema]:
-    """The table and the schema that a configuration names."""
-    if data.name is not None:
-        dataset = DATASETS[data.name]
-        frame, schema = dataset.load(), Schema.from_toml(dataset.schema())
-    else:
-        frame, schema = _load_file(data)
-    _check_target(data, schema)
-    return (frame if data.limit_rows is None else frame.head(data.limit_rows)), schema
-
-
-def _load_file(data: DataSection) -> tuple[pd.DataFrame, Schema]:
-    if data.schema_path is None:
-        raise InvalidConfig(
-            "data.path needs data.schema_path: private rows must not choose their own ranges",
-            received=data.path,
-            fix=f"Write one with: lipdp schema {data.path} --target NAME > my.toml",
-        )
-    return read_table(Path(str(data.path))), load_schema(Path(data.schema_path))
 
 
 def _check_target(data: DataSection, schema: Schema) -> None:

@@ -12,35 +12,45 @@ import keras
 import pandas as pd
 
 from lipdp._version import __version__
-from lipdp.bounds import numerical_error
-from lipdp.certificates import (
-    Certificates,
-    auroc,
-    certified_accuracy,
-    certified_auroc,
-    certify,
-    macro_auroc,
-)
+from lipdp.certificates import certify
 from lipdp.config import RunConfig, dump_config
 from lipdp.experiment.baseline import logistic_regression
 from lipdp.experiment.build import build_budget, build_loss, build_model, build_optimizer
+from lipdp.experiment.dp_sgd import check_dp_sgd, fit_dp_sgd
+from lipdp.experiment.features import (
+    provable_part,
+    radius_in_features,
+    whole_model,
+    with_features,
+    with_whole_path,
+    without_features,
+)
 from lipdp.experiment.folder import RunFolder
+from lipdp.experiment.held_out import certified_at, held_out_metrics
+from lipdp.experiment.log import RunLog
 from lipdp.experiment.outcome import Listener, TrainOutcome
 from lipdp.experiment.preprocess import first_layers, private_statistics
 from lipdp.experiment.progress import ListenerCallback, plan_record
 from lipdp.experiment.rows import Rows, prepare_rows
-from lipdp.experiment.unfinished import Unfinished
+from lipdp.experiment.stop import StopCallback, Stopper
+from lipdp.experiment.tensorboard import public_boards
+from lipdp.experiment.trained import Trained
+from lipdp.experiment.unfinished import Unfinished, can_resume, unfinished_config
 from lipdp.reports import write_report
-from lipdp.results import Certified, RunResult, Spent, TestMetrics
-from lipdp.training import Sequential, save_for_release, statement_of
+from lipdp.results import RunResult, Spent
+from lipdp.results.memory import peak_memory_bytes
+from lipdp.training import Model, Sequential, save_for_release, statement_of
 
-UNIT = "L2 distance of encoded rows (an encoded row has norm at most 1)"
-_SPLIT = "the split into training and held-out rows, which is stratified by label"
 _VERSIONED = ("keras", "tensorflow", "jax", "torch", "dp-accounting", "numpy")
 
 
 def train(
-    config: RunConfig, output: Path, *, overwrite: bool = False, listener: Listener | None = None
+    config: RunConfig,
+    output: Path,
+    *,
+    overwrite: bool = False,
+    listener: Listener | None = None,
+    stopper: Stopper | None = None,
 ) -> TrainOutcome:
     """Trains privately, certifies the held-out rows and writes the run's folder.
 
@@ -49,20 +59,50 @@ def train(
         output: The run's own folder; complete at the end, or not there.
         overwrite: Whether to replace a folder that holds files.
         listener: Hears about the progress.
+        stopper: May end the training after any step. What is written then is a run of the steps so
+            far, and ``resume`` goes on with it.
 
     Raises:
         LipdpError: For bad input, before anything is written.
     """
     started = time.monotonic()
-    with RunFolder(output, overwrite=overwrite) as staging:
+    if config.training.method == "dp-sgd":
+        check_dp_sgd(config)
+    log, stop = RunLog(listener), StopCallback(stopper)
+    with RunFolder(output, overwrite=overwrite or can_resume(output)) as staging:
         unfinished = Unfinished(output, config, overwrite=overwrite)
-        rows = prepare_rows(config)
+        log.begin(output, _versions(), resumed=unfinished.exists)
+        rows = with_features(config, prepare_rows(config))
         model = _compiled(config, rows, unfinished)
-        history = _fit(model, config, rows, unfinished, listener)
-        result = _result(model, config, rows, output.name, started)
-        _write(staging, model, config, rows, result, history, output)
-    unfinished.remove()
-    return TrainOutcome(result, output, logistic_regression(rows))
+        log.keep_in(unfinished.log_path)
+        trained = _trained(model, config, rows, unfinished, log, stop)
+        log.on_message("certifying the held-out rows")
+        result = _result(trained, config, rows, output.name, started)
+        result = result.model_copy(update={"interrupted": stop.stopped})
+        log.end(result)
+        _write(staging, trained, config, rows, result, output)
+        (staging / "train.log").write_text(log.text(), encoding="utf-8")
+    if not stop.stopped:
+        unfinished.remove()
+    return TrainOutcome(result, output, lambda: logistic_regression(without_features(rows)))
+
+
+def resume(
+    output: Path, *, listener: Listener | None = None, stopper: Stopper | None = None
+) -> TrainOutcome:
+    """Goes on with an interrupted run, by its own configuration.
+
+    Its ledger counts every step that ran before, those whose result was lost too.
+
+    Args:
+        output: The run's own folder, as it was given to ``train``.
+        listener: As in ``train``.
+        stopper: As in ``train``.
+
+    Raises:
+        LipdpError: If there is no such run, it is finished, or another version began it.
+    """
+    return train(unfinished_config(output), output, listener=listener, stopper=stopper)
 
 
 def _compiled(config: RunConfig, rows: Rows, unfinished: Unfinished) -> Sequential:
@@ -73,7 +113,10 @@ def _compiled(config: RunConfig, rows: Rows, unfinished: Unfinished) -> Sequenti
         return earlier
     statistics = private_statistics(config, rows)
     front = first_layers(config, statistics)
-    model = build_model(config, rows.x_train.shape[1], rows.num_outputs, front)
+    encoding = rows.encoding
+    model = build_model(
+        config, encoding.num_features, rows.num_outputs, front, shape=encoding.shape
+    )
     _compile(model, config, rows)
     if statistics is not None:
         statistics.record_in(model)
@@ -89,8 +132,27 @@ def _compile(model: Sequential, config: RunConfig, rows: Rows) -> None:
         loss=build_loss(config.loss),
         metrics=["accuracy"],
         privacy=build_budget(config),
-        certified_radius=config.certificates.radii[0],
+        certified_radius=radius_in_features(config.certificates.radii[0], rows),
     )
+
+
+def _trained(
+    model: Sequential,
+    config: RunConfig,
+    rows: Rows,
+    unfinished: Unfinished,
+    log: RunLog,
+    stop: StopCallback,
+) -> Trained:
+    if config.training.method == "dp-sgd":
+        log.on_message(f"calibrating the noise for {len(rows.x_train)} training rows")
+        unfinished.add_spent(model.ledger)
+        with unfinished.kept_if_begun(model):
+            return fit_dp_sgd(model, config, rows, log, unfinished.keep_ledger)
+    history = _fit(model, config, rows, unfinished, log, stop)
+    statement = str(statement_of(model.plan, model.ledger, not_covered=rows.not_covered))
+    record = plan_record(model.plan, model)
+    return Trained(model, history, record, statement, peak_memory_bytes())
 
 
 def _fit(
@@ -98,11 +160,12 @@ def _fit(
     config: RunConfig,
     rows: Rows,
     unfinished: Unfinished,
-    listener: Listener | None,
+    log: RunLog,
+    stop: StopCallback,
 ) -> pd.DataFrame:
     training = config.training
-    ears = [] if listener is None else [ListenerCallback(listener)]
-    with unfinished.kept_if_begun(model):
+    log.on_message(f"calibrating the noise for {len(rows.x_train)} training rows")
+    with unfinished.kept_if_begun(model), stop.watching():
         model.fit(
             rows.x_train,
             rows.y_train,
@@ -112,41 +175,42 @@ def _fit(
             max_examples_per_user=config.data.max_examples_per_user,
             epochs=training.epochs,
             verbose=0,
-            callbacks=[*unfinished.callbacks(), *ears],
+            callbacks=[
+                stop,
+                *unfinished.callbacks(stop),
+                *public_boards(training.tensorboard),
+                ListenerCallback(log),
+            ],
             validation_data=(rows.x_test, rows.y_test),
         )
     return unfinished.history()
 
 
 def _result(
-    model: Sequential, config: RunConfig, rows: Rows, name: str, started: float
+    trained: Trained, config: RunConfig, rows: Rows, name: str, started: float
 ) -> RunResult:
-    certificates = certify(model, rows.x_test, rows.y_test)
-    error = numerical_error(model)
+    model = trained.model
+    part, x_test = provable_part(whole_model(model, rows), without_features(rows).x_test)
+    certificates = certify(part, x_test, rows.y_test)
     return RunResult(
         name=name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         config=config.model_dump(mode="json"),
-        plan=plan_record(model.plan, model),
-        statement=_statement(model),
+        plan=trained.record,
+        statement=trained.statement,
         spent=_spent(model),
-        test=_test_metrics(certificates, rows),
-        certified=[_certified(certificates, rows, r, error) for r in config.certificates.radii],
+        test=held_out_metrics(certificates, rows),
+        certified=certified_at(part, certificates, rows, config.certificates.radii),
         lipschitz_constant=certificates.lipschitz,
         training_rows=len(rows.x_train),
         seconds=round(time.monotonic() - started, 1),
         versions=_versions(),
+        method=config.training.method,
+        peak_memory_bytes=trained.peak_memory_bytes,
     )
 
 
-def _statement(model: Sequential) -> str:
-    accesses = model.ledger.other_accesses
-    return str(
-        statement_of(model.plan, model.ledger, other_accesses=accesses, not_covered=(_SPLIT,))
-    )
-
-
-def _spent(model: Sequential) -> Spent:
+def _spent(model: Model | Sequential) -> Spent:
     plan, ledger = model.plan, model.ledger
     return Spent(
         epsilon=ledger.epsilon(plan.delta, accountant=plan.budget.accountant),
@@ -157,34 +221,6 @@ def _spent(model: Sequential) -> Spent:
         accountant=plan.budget.accountant,
         adjacency=plan.budget.adjacency,
         ledger=ledger.to_json(),
-    )
-
-
-def _test_metrics(certificates: Certificates, rows: Rows) -> TestMetrics:
-    labels = rows.y_test
-    counts = pd.Series(labels).value_counts(normalize=True)
-    logits = certificates.logits
-    binary = logits.shape[1] == 1
-    return TestMetrics(
-        rows=len(labels),
-        accuracy=float((certificates.predictions == labels).mean()),
-        auroc=auroc(logits[:, 0], labels) if binary else macro_auroc(logits, labels),
-        majority_accuracy=float(counts.iloc[0]),
-    )
-
-
-def _certified(certificates: Certificates, rows: Rows, radius: float, error: float) -> Certified:
-    binary = certificates.logits.shape[1] == 1
-    scores = certificates.logits[:, 0]
-    return Certified(
-        radius=radius,
-        unit=UNIT,
-        accuracy=certified_accuracy(certificates.radii, radius),
-        auroc=certified_auroc(
-            scores, rows.y_test, lipschitz=certificates.lipschitz, radius=radius, error=error
-        )
-        if binary
-        else None,
     )
 
 
@@ -200,30 +236,25 @@ def _versions() -> dict[str, str]:
 
 def _write(
     staging: Path,
-    model: Sequential,
+    trained: Trained,
     config: RunConfig,
     rows: Rows,
     result: RunResult,
-    history: pd.DataFrame,
     output: Path,
 ) -> None:
-    save_for_release(model, staging / "model.keras")
-    (staging / "schema.toml").write_text(rows.schema.to_toml(), encoding="utf-8")
-    reproducible = _with_own_schema(config, output)
+    save_for_release(whole_model(trained.model, rows), staging / "model.keras")
+    (staging / "schema.toml").write_text(rows.encoding.to_toml(), encoding="utf-8")
+    reproducible = _with_own_schema(with_whole_path(config), output)
     (staging / "config.toml").write_text(dump_config(reproducible), encoding="utf-8")
-    history.to_csv(staging / "history.csv", index=False)
+    trained.history.to_csv(staging / "history.csv", index=False)
     result.save(staging / "result.json")
-    write_report(result, history, staging / "report.html")
+    write_report(result, trained.history, staging / "report.html")
 
 
 def _with_own_schema(config: RunConfig, output: Path) -> RunConfig:
     """The configuration that reproduces the run from its folder."""
-    if config.data.path is None:
-        return config
-    data = config.data.model_copy(
-        update={
-            "path": str(Path(config.data.path).resolve()),
-            "schema_path": str(output.resolve() / "schema.toml"),
-        }
-    )
-    return config.model_copy(update={"data": data})
+    given = {name: getattr(config.data, name) for name in ("path", "dir", "labels")}
+    changes = {name: str(Path(path).resolve()) for name, path in given.items() if path is not None}
+    if config.data.path is not None:
+        changes["schema_path"] = str(output.resolve() / "schema.toml")
+    return config.model_copy(update={"data": config.data.model_copy(update=changes)})

@@ -13,6 +13,7 @@ from lipdp.layers.centering import Centering
 from lipdp.layers.cotangent_clip import CotangentClip
 from lipdp.layers.depth_to_space import DepthToSpace
 from lipdp.layers.frobenius_dense import FrobeniusDense
+from lipdp.layers.frozen_features import FrozenFeatures
 from lipdp.layers.full_sort import FullSort
 from lipdp.layers.global_l2_norm_pooling import GlobalL2NormPooling
 from lipdp.layers.group_sort import GroupSort
@@ -25,6 +26,7 @@ from lipdp.layers.scaled_average_pooling1d import ScaledAveragePooling1D
 from lipdp.layers.scaled_average_pooling2d import ScaledAveragePooling2D
 from lipdp.layers.scaled_average_pooling3d import ScaledAveragePooling3D
 from lipdp.layers.scaled_global_average_pooling import ScaledGlobalAveragePooling
+from lipdp.layers.scattering2d import Scattering2D
 from lipdp.layers.space_to_depth import SpaceToDepth
 from lipdp.layers.spectral_conv1d import SpectralConv1D
 from lipdp.layers.spectral_conv1d_transpose import SpectralConv1DTranspose
@@ -49,6 +51,7 @@ __all__ = [
     "CotangentClip",
     "DepthToSpace",
     "FrobeniusDense",
+    "FrozenFeatures",
     "FullSort",
     "GlobalL2NormPooling",
     "GroupSort",
@@ -63,6 +66,7 @@ __all__ = [
     "ScaledAveragePooling2D",
     "ScaledAveragePooling3D",
     "ScaledGlobalAveragePooling",
+    "Scattering2D",
     "SpaceToDepth",
     "SpectralConv1D",
     "SpectralConv1DTranspose",

@@ -7,7 +7,7 @@ from typing import Any, final
 import keras
 from keras import ops
 
-from lipdp.layers._pairs import ordered
+from lipdp.layers._pairs import Pair, sort_pairs
 from lipdp.layers._shapes import divisible
 from lipdp.layers.base import NonExpansiveLayer
 from lipdp.projections._checks import count
@@ -37,14 +37,18 @@ class GroupSort(NonExpansiveLayer):
         """The sorted channels, same shape."""
         grouped = (-1, *inputs.shape[1:-1], inputs.shape[-1] // self.group_size, self.group_size)
         groups = ops.reshape(inputs, grouped)
-        ordered_groups = _sort_pairs(groups) if self.group_size == 2 else ops.sort(groups, axis=-1)
-        return ops.reshape(ordered_groups, (-1, *inputs.shape[1:]))
+        pairs = self.group_size == 2
+        ordered = sort_pairs(groups, _parts, _joined) if pairs else ops.sort(groups, axis=-1)
+        return ops.reshape(ordered, (-1, *inputs.shape[1:]))
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
         return {**super().get_config(), "group_size": self.group_size}
 
 
-def _sort_pairs(groups: Any) -> Any:
-    larger, smaller = ordered(groups[..., 0], groups[..., 1])
-    return ops.stack([smaller, larger], axis=-1)
+def _parts(pairs: Any) -> Pair:
+    return pairs[..., 1], pairs[..., 0]
+
+
+def _joined(parts: Pair) -> Any:
+    return ops.stack(parts[::-1], axis=-1)

@@ -12,21 +12,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from lipdp.config import Section
 from lipdp.errors import InvalidData
 from lipdp.preprocessing.cells import as_text, numbers, texts
-
-
-def _label(value: object) -> str:
-    if not isinstance(value, str | int | float):
-        raise ValueError("write text, a number or a boolean")
-    return as_text(value)
-
-
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Label = Annotated[str, BeforeValidator(_label)]
+from lipdp.preprocessing.facts import Label, Number
 
 
 class NumberColumn(Section):

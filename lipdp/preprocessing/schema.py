@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from pydantic import model_validator
 
 from lipdp.config import Document, parse_toml, read_toml, write_toml
 from lipdp.errors import InvalidData
+from lipdp.preprocessing._scale import root_below, unit_scale
 from lipdp.preprocessing.cells import as_text
-from lipdp.preprocessing.columns import CategoryColumn, Column, Label, NumberColumn, codes_of
+from lipdp.preprocessing.columns import CategoryColumn, Column, NumberColumn, codes_of
+from lipdp.preprocessing.facts import Label, check_classes
 
 
 class Schema(Document):
@@ -42,13 +44,7 @@ class Schema(Document):
 
     @model_validator(mode="after")
     def _usable(self) -> Schema:
-        if not self.classes:
-            raise ValueError(
-                'the classes are blank; write classes = ["no", "yes"], every label value in the '
-                "order of the class ids, from public knowledge"
-            )
-        if len(set(self.classes)) < max(2, len(self.classes)):
-            raise ValueError(f"the classes must be two or more values, not {list(self.classes)}")
+        check_classes(self.classes)
         if self.target in self.columns:
             raise ValueError(f"the target {self.target!r} must not be among the columns")
         if not self._used:
@@ -80,17 +76,8 @@ class Schema(Document):
 
     @property
     def scale(self) -> float:
-        """The public factor of every row, ``1 / sqrt(k + 1)`` for k used columns.
-
-        Rounded down to a float32 such that ``(k + 1) * scale^2 <= 1`` exactly: as every entry is at
-        most ``scale`` and rounding is monotone, no row is longer than 1 in float64, nor after a
-        cast to float32.
-        """
-        blocks = len(self._used) + 1
-        scale = np.float32(1.0 / math.sqrt(blocks))
-        while blocks * Fraction(float(scale)) ** 2 > 1:
-            scale = np.nextafter(scale, np.float32(0.0))
-        return float(scale)
+        """The public factor of every row, ``1 / sqrt(k + 1)`` for k used columns."""
+        return unit_scale(len(self._used) + 1)
 
     @property
     def min_norm(self) -> float:
@@ -99,11 +86,28 @@ class Schema(Document):
         Their squares sum to ``m * scale^2`` exactly, for m - 1 columns that are one-hot without
         unknown values; the root is rounded down.
         """
-        square = Fraction(self.scale) ** 2 * (1 + sum(c.always_unit for c in self._used.values()))
-        norm = math.sqrt(square)
-        while Fraction(norm) ** 2 > square:
-            norm = math.nextafter(norm, 0.0)
-        return norm
+        units = 1 + sum(column.always_unit for column in self._used.values())
+        return root_below(Fraction(self.scale) ** 2 * units)
+
+    @property
+    def max_norm(self) -> float:
+        """Upper bound of the norm of an encoded row."""
+        return 1.0
+
+    @property
+    def unit(self) -> str:
+        """In which certified radii are stated."""
+        return "L2 distance of encoded rows (an encoded row has norm at most 1)"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of an encoded sample."""
+        return (self.num_features,)
+
+    @property
+    def constants(self) -> Mapping[int, float]:
+        """Features that have one public value in every row: the last."""
+        return {self.num_features - 1: self.scale}
 
     @property
     def feature_names(self) -> list[str]:

@@ -42,6 +42,24 @@ def train_test_split(
     return np.flatnonzero(~tests), np.flatnonzero(tests)
 
 
+def limited(rows: int, limit: int, seed: int) -> np.ndarray:
+    """The rows that stay when a run takes fewer: chosen at random, by a public seed.
+
+    Every position has a public random number, and the smallest stay. The choice never looks at a
+    row, and a row added at the end changes at most one of those that stay.
+
+    Args:
+        rows: Number of rows.
+        limit: Most rows that stay.
+        seed: Public seed, at least 0.
+
+    Returns:
+        Positions, increasing.
+    """
+    order = np.argsort(np.random.default_rng([seed, 1]).random(rows), kind="stable")
+    return np.sort(order[:limit])
+
+
 def group_split(
     groups: np.ndarray, test_fraction: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -63,13 +63,15 @@ def unit_rows(x: Any, groups: Any = None) -> UnitRows:
     """Each row, or all rows of each group, as a unit.
 
     Args:
-        x: Rows, shape (n, d).
+        x: Rows, shape (n, d); also an object that gives rows when they are asked for.
         groups: The unit of each row, shape (n,); None if each row is a unit.
 
     Raises:
         InvalidData: If x is no matrix of numbers, or groups are not one value a row.
     """
-    rows = x if isinstance(x, np.ndarray) else np.asarray(x)
+    # Rows that are read when asked for are summed block by block, as an array is.
+    by_rows = isinstance(getattr(x, "dtype", None), np.dtype) and not hasattr(x, "__array__")
+    rows = x if by_rows or isinstance(x, np.ndarray) else np.asarray(x)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub" or 0 in rows.shape:
         raise InvalidData(
             "Statistics need a matrix of numbers with at least one row and one feature",

@@ -27,6 +27,8 @@ _MOST_SPENT = 0.995
 _MOST_NOISE = 1e4
 
 Ahead = Callable[[float], Sequence[Phase]]
+#: From a noise multiplier to epsilon.
+Cost = Callable[[float], float]
 
 
 def calibrate_noise_multiplier(
@@ -101,18 +103,21 @@ def calibrate(
     if mu == 0.0:
         return 0.0
 
-    def cost(noise_multiplier: float, coarse: bool) -> float:
-        phases = [*spent, *ahead(noise_multiplier)]
-        # A coarse bound of what was spent may exceed the target for every noise.
-        return account(
-            phases,
-            delta,
-            accountant=accountant,
-            adjacency=adjacency,
-            coarse=coarse and not spent,
-        ).epsilon
+    def cost_by(accountant: str, *, coarse: bool) -> Cost:
+        return lambda noise_multiplier: (
+            account(
+                [*spent, *ahead(noise_multiplier)],
+                delta,
+                accountant=accountant,
+                adjacency=adjacency,
+                coarse=coarse,
+            ).epsilon
+        )
 
-    return _least_noise(cost, mu / _full_batch_mu(epsilon, delta), epsilon)
+    # A coarse bound of what was spent may exceed the target for every noise.
+    coarse = [] if spent else [cost_by("rdp", coarse=True), cost_by(accountant, coarse=True)]
+    costs = [*coarse, cost_by(accountant, coarse=False)]
+    return _least_noise(costs, mu / _full_batch_mu(epsilon, delta), epsilon)
 
 
 def _check_left(
@@ -148,20 +153,31 @@ class _Point:
     epsilon: float
 
 
-def _least_noise(cost: Callable[[float, bool], float], enough: float, target: float) -> float:
-    """Coarse search first; the fine accountant then starts next to the answer."""
-    high = _Point(enough, cost(enough, True))
-    low, high = _bracket(lambda z: cost(z, True), high, target, ratio=0.5)
-    low, high = _narrow(lambda z: cost(z, True), low, high, target)
-    start = _Point(high.noise, cost(high.noise, False))
-    low, high = _bracket(lambda z: cost(z, False), start, target, ratio=0.97)
-    _, high = _narrow(lambda z: cost(z, False), low, high, target)
+def _least_noise(costs: Sequence[Cost], enough: float, target: float) -> float:
+    """A search by the cheapest and loosest cost first; the next then starts near the answer."""
+    first, *others = costs
+    low, high = _bracket(first, _Point(enough, first(enough)), target, ratio=0.5)
+    low, high = _narrow(first, low, high, target)
+    for cost in others:
+        low, high = _narrow(cost, *_next_to(cost, low, high, target), target)
     return high.noise
 
 
-def _bracket(
-    cost: Callable[[float], float], high: _Point, target: float, ratio: float
-) -> tuple[_Point, _Point]:
+def _next_to(cost: Cost, low: _Point, high: _Point, target: float) -> tuple[_Point, _Point]:
+    """A bracket by another cost, which grows with less noise about as the one before."""
+    start = _Point(high.noise, cost(high.noise))
+    known = 0.0 < high.epsilon < low.epsilon < math.inf
+    if known and 0.0 < start.epsilon < _USED * target:
+        slowness = math.log(high.noise / low.noise) / math.log(low.epsilon / high.epsilon)
+        noise = start.noise * (start.epsilon / (_AIM * target)) ** slowness
+        closer = _Point(noise, cost(noise))
+        if closer.epsilon > target:
+            return closer, start
+        start = closer
+    return _bracket(cost, start, target, ratio=0.97)
+
+
+def _bracket(cost: Cost, high: _Point, target: float, ratio: float) -> tuple[_Point, _Point]:
     """Widens to both sides until one end costs too much and the other does not."""
     most = _MOST_NOISE * high.noise
     while high.epsilon > target:
@@ -177,9 +193,7 @@ def _bracket(
     return (low, high) if low.epsilon > target else (low, low)
 
 
-def _narrow(
-    cost: Callable[[float], float], low: _Point, high: _Point, target: float
-) -> tuple[_Point, _Point]:
+def _narrow(cost: Cost, low: _Point, high: _Point, target: float) -> tuple[_Point, _Point]:
     """Interpolation of the logarithms, in turn with halving, until the target is nearly used."""
     for attempt in range(60):
         if high.epsilon >= _USED * target or high.noise - low.noise <= 1e-9 * high.noise:

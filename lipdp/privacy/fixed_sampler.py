@@ -59,6 +59,9 @@ class FixedSizeSampler(Sampler):
 class ShuffledSampler(Sampler):
     """Cuts a random order of the rows into batches, a new order each epoch.
 
+    A new order begins with batch 0, once the last batch of the old one was drawn: whoever reads
+    the first batches ahead, to learn their shape, changes nothing.
+
     Nothing is gained from the shuffling (it is not known how much could be): a row is in one
     batch of an epoch, so the batches of an epoch together are one Gaussian mechanism on all rows
     (parallel composition), and E epochs cost ``mu = sqrt(E) / z``. It holds where the neighbour
@@ -79,6 +82,7 @@ class ShuffledSampler(Sampler):
     ) -> None:
         super().__init__(num_examples, expected_batch_size, seed)
         self._order = self._generator.permutation(self._num_examples)
+        self._over = False
 
     @property
     def sampling_rate(self) -> float:
@@ -94,12 +98,12 @@ class ShuffledSampler(Sampler):
         """The batch of that number in this epoch; the last one may be shorter."""
         if not 0 <= index < self.steps_per_epoch:
             raise InvalidValue("An epoch has no such batch", received=index)
+        if index == 0 and self._over:
+            self._order = self._generator.permutation(self._num_examples)
+            self._over = False
+        self._over = self._over or index == self.steps_per_epoch - 1
         size = self._expected_batch_size
         return self._order[index * size : (index + 1) * size].astype(np.int64)
-
-    def end_epoch(self) -> None:
-        """Shuffles anew."""
-        self._order = self._generator.permutation(self._num_examples)
 
     def capacity(self, steps: int, delta: float) -> Capacity:
         """No batch is larger than b."""

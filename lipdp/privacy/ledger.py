@@ -173,16 +173,17 @@ class PrivacyLedger:
         total = math.fsum(steps * entry.price for entry, steps in self._counts.items())
         return total * (1.0 + 2.0**-50)
 
-    def epsilon(self, delta: float, *, accountant: str = "pld") -> float:
+    def epsilon(self, delta: float, *, accountant: str = "pld", coarse: bool = False) -> float:
         """Epsilon of everything recorded; infinite if delta is used up or history is unknown.
 
         Args:
             delta: The delta of the whole guarantee, overflow included.
             accountant: ``"pld"`` or ``"rdp"``.
+            coarse: Faster and a little larger, still an upper bound.
         """
-        return self.account(delta, accountant=accountant).epsilon
+        return self.account(delta, accountant=accountant, coarse=coarse).epsilon
 
-    def account(self, delta: float, *, accountant: str = "pld") -> Accounted:
+    def account(self, delta: float, *, accountant: str = "pld", coarse: bool = False) -> Accounted:
         """Like ``epsilon``, with the name of the computation that gave it."""
         check_delta(delta)
         if self._unknown_history:
@@ -190,7 +191,9 @@ class PrivacyLedger:
         left = delta - self.overflow_delta
         if left <= 0.0:
             return Accounted(math.inf, "delta used up by overflow")
-        return account(self.phases, left, accountant=accountant, adjacency=self._adjacency)
+        return account(
+            self.phases, left, accountant=accountant, adjacency=self._adjacency, coarse=coarse
+        )
 
     def to_json(self) -> str:
         """Text that ``from_json`` reads, with a checksum."""

@@ -19,8 +19,9 @@ class PoissonSampler(Sampler):
 
     Guarantees:
 
-    * q is exactly ``expected_batch_size / num_examples``: a row is in the batch when an unbiased
-      integer below ``num_examples`` falls below ``expected_batch_size``.
+    * q is exactly ``b / N``: with ``2^16 b = w N + r`` a row is in the batch when its 16 random
+      bits are below w, or equal w (probability ``2^-16``) and an unbiased integer below N falls
+      below r: ``(w + r / N) / 2^16 = b / N``.
     * Without a seed the generator is seeded by the operating system (128 bits).
     * ``event`` is what one draw is worth to an accountant.
     """
@@ -33,9 +34,13 @@ class PoissonSampler(Sampler):
 
     def draw(self, index: int = 0) -> np.ndarray:
         """Each row by itself; the index does not matter."""
-        tickets = self._generator.integers(self._num_examples, size=self._num_examples)
-        drawn = np.flatnonzero(tickets < self._expected_batch_size).astype(np.int64)
-        return self._generator.permutation(drawn)
+        count, random = self._num_examples, self._generator
+        below, rest = divmod(self._expected_batch_size << 16, count)
+        words = random.integers(2**16, size=count, dtype=np.uint16)
+        ties = np.flatnonzero(words == below)
+        ties = ties[random.integers(count, size=len(ties)) < rest]
+        drawn = np.concatenate([np.flatnonzero(words < below), ties])
+        return random.permutation(drawn.astype(np.int64, copy=False))
 
     def capacity(self, steps: int, delta: float) -> Capacity:
         """Enough slots that overflow takes at most a thousandth of delta."""

@@ -83,14 +83,11 @@ class Sampler(abc.ABC):
         """Indices of one batch, distinct, in uniformly random order; maybe none.
 
         Args:
-            index: Number of the batch in its epoch.
+            index: Number of the batch in its epoch; 0 begins an epoch.
 
         Returns:
             Array of int64 of shape ``(rows drawn,)``.
         """
-
-    def end_epoch(self) -> None:  # noqa: B027 - most samplers need not know
-        """Hears that an epoch is over."""
 
     @abc.abstractmethod
     def capacity(self, steps: int, delta: float) -> Capacity:

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import math
-import re
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lipdp.reports.drawing import BLUE, GREY, LOOKS, ORANGE, finite, new_figure, style, to_svg
 from lipdp.results import RunResult
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-_BLUE, _ORANGE, _GREY = "#1f5fa8", "#b4500a", "#5c6670"
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "lipdp",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#9aa3ab",
-    "grid.color": "#e4e7ea",
-    "legend.frameon": False,
-}
 #: More variables than this make an unreadable figure; the table lists them all.
 MAX_VARIABLES = 40
 
@@ -43,15 +27,15 @@ def training_figure(history: pd.DataFrame, name: str) -> str:
     panels = [p for p in _training_panels(history) if p[1]]
     if not panels:
         return ""
-    with _style():
-        figure = _new_figure(1.0 + 1.45 * len(panels))
+    with style():
+        figure = new_figure(1.0 + 1.45 * len(panels))
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axis, (label, lines) in zip(axes, panels, strict=True):
             _draw_lines(axis, lines)
             axis.set_ylabel(label)
         axes[-1].set_xlabel("epoch")
         axes[-1].xaxis.get_major_locator().set_params(integer=True)
-        return _to_svg(figure, name, "Validation accuracy and epsilon over the epochs")
+        return to_svg(figure, name, "Validation accuracy and epsilon over the epochs")
 
 
 def certificate_figure(result: RunResult, name: str) -> str:
@@ -65,19 +49,20 @@ def certificate_figure(result: RunResult, name: str) -> str:
     points = sorted(result.certified, key=lambda c: c.radius)
     accuracy = [(0.0, result.test.accuracy), *((c.radius, c.accuracy) for c in points)]
     auroc = [(0.0, result.test.auroc), *((c.radius, c.auroc) for c in points)]
-    lines = [("certified accuracy", _finite(accuracy)), ("certified AUROC", _finite(auroc))]
-    with _style():
-        figure = _new_figure(3.9)
+    lines = [("certified accuracy", finite(accuracy)), ("certified AUROC", finite(auroc))]
+    with style():
+        figure = new_figure(3.9)
         axis = figure.subplots()
         _draw_lines(axis, [line for line in lines if line[1]])
         axis.axhline(
-            result.test.majority_accuracy, color=_GREY, linestyle=":", label="majority class"
+            result.test.majority_accuracy, color=GREY, linestyle=":", label="majority class"
         )
         axis.set_ylim(0, 1.02)
+        axis.set_xlim(left=0)
         label = textwrap.fill(f"radius ({points[0].unit})", 60)
-        axis.set_xlabel(label, parse_math=False)
-        axis.legend(loc="best")
-        return _to_svg(figure, name, "Certified accuracy and AUROC over the radius")
+        axis.set_xlabel(label)
+        axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+        return to_svg(figure, name, "Certified accuracy and AUROC over the radius")
 
 
 def noise_figure(variables: Sequence[dict[str, Any]], name: str) -> str:
@@ -90,18 +75,18 @@ def noise_figure(variables: Sequence[dict[str, Any]], name: str) -> str:
     shown = shown[:MAX_VARIABLES]
     if not shown:
         return ""
-    with _style():
-        figure = _new_figure(1.3 + 0.3 * len(shown))
+    with style():
+        figure = new_figure(1.3 + 0.3 * len(shown))
         axis = figure.subplots()
-        _draw_dots(axis, shown, "bound", _BLUE, "o")
-        _draw_dots(axis, shown, "noise_stddev", _ORANGE, "D")
+        _draw_dots(axis, shown, "bound", BLUE, "o")
+        _draw_dots(axis, shown, "noise_stddev", ORANGE, "D")
         labels = [_clip(f"{v.get('layer', '')}/{v.get('variable', '')}") for v in shown]
-        axis.set_yticks(range(len(shown)), labels, parse_math=False)
+        axis.set_yticks(range(len(shown)), labels)
         axis.set_ylim(len(shown) - 0.4, -0.6)
         _log_axis(axis, shown)
         axis.set_xlabel("gradient units, summed over the batch")
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-        return _to_svg(figure, name, "Gradient bound and noise of each variable")
+        return to_svg(figure, name, "Gradient bound and noise of each variable")
 
 
 def _training_panels(
@@ -121,13 +106,7 @@ def _training_panels(
 def _column(history: pd.DataFrame, column: str) -> list[tuple[float, float]]:
     if column not in history or "epoch" not in history:
         return []
-    return _finite(zip(history["epoch"].tolist(), history[column].tolist(), strict=True))
-
-
-def _finite(points: Any) -> list[tuple[float, float]]:
-    kept = ((x, y) for x, y in points if x is not None and y is not None)
-    pairs = ((float(x), float(y)) for x, y in kept)
-    return [(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y)]
+    return finite(zip(history["epoch"].tolist(), history[column].tolist(), strict=True))
 
 
 def _positive(value: Any) -> bool:
@@ -138,21 +117,8 @@ def _clip(text: str, limit: int = 34) -> str:
     return text if len(text) <= limit else "…" + text[-(limit - 1) :]
 
 
-def _style() -> Any:
-    import matplotlib
-
-    return matplotlib.rc_context(_STYLE)
-
-
-def _new_figure(height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(5.6, height), layout="constrained")
-
-
 def _draw_lines(axis: Axes, lines: list[tuple[str, list[tuple[float, float]]]]) -> None:
-    looks = [(_BLUE, "o", "-"), (_ORANGE, "s", "--")]
-    for (label, points), (color, marker, dash) in zip(lines, looks, strict=False):
+    for (label, points), (color, marker, dash) in zip(lines, LOOKS, strict=False):
         x, y = zip(*points, strict=True)
         size = 4 if len(points) <= 60 else 0
         axis.plot(x, y, color=color, marker=marker, linestyle=dash, markersize=size, label=label)
@@ -170,22 +136,12 @@ def _draw_dots(axis: Axes, rows: list[dict[str, Any]], key: str, color: str, mar
 
 def _log_axis(axis: Axes, rows: list[dict[str, Any]]) -> None:
     """A logarithmic axis with plain numbers, also between the powers of ten of a short one."""
+    from matplotlib.ticker import LogLocator
+
     values = [r[k] for r in rows for k in ("bound", "noise_stddev") if _positive(r.get(k))]
+    few = max(values) < 100 * min(values)
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axis.xaxis.set_major_formatter("{x:g}")
-    axis.xaxis.set_minor_formatter("{x:g}" if max(values) < 5 * min(values) else "")
-
-
-def _to_svg(figure: Figure, name: str, description: str) -> str:
-    """The figure as an element for HTML: no prolog, no links, its ids apart from other figures'."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
-    head, body = text.split(">", 1)
-    view = re.search(r'viewBox="[^"]*"', head)
-    body = re.sub(r'\bid="', f'id="{name}-', body)
-    body = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", body)
-    frame = view.group(0) if view else ""
-    return f'<svg {frame} role="img" aria-label="{description}">{body}'
+    narrow = max(values) < 2 * min(values)
+    axis.xaxis.set_minor_formatter("{x:g}" if narrow else "")

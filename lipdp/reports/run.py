@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lipdp.reports.figures import certificate_figure, noise_figure, training_figure
+from lipdp.reports.meaning import meaning
+from lipdp.reports.methods import held_out, method_steps, method_title, protects_users
+from lipdp.reports.page import environment, plain
 from lipdp.reports.statement import statement_blocks
 from lipdp.results import RunResult
 
 if TYPE_CHECKING:
-    import jinja2
     import pandas as pd
 
 _PLAN_LABELS = {
@@ -24,6 +24,7 @@ _PLAN_LABELS = {
     "affordable_steps": "steps that the budget allows",
     "capacity": "largest batch before rows are dropped",
     "noise_multiplier": "noise multiplier (standard deviation over sensitivity)",
+    "clip_norm": "norm that gradients are clipped to",
     "delta": "delta",
     "accountant": "accountant",
     "allocation": "sharing of the noise among variables",
@@ -43,7 +44,7 @@ def write_report(result: RunResult, history: pd.DataFrame, path: Path) -> None:
             rows never reach the file.
         path: The file to write; its folder must exist.
     """
-    html = _environment().get_template("run.html.j2").render(_context(result, history))
+    html = environment().get_template("run.html.j2").render(_context(result, history))
     path.write_text(html, encoding="utf-8")
 
 
@@ -64,8 +65,12 @@ def _context(result: RunResult, history: pd.DataFrame) -> dict[str, Any]:
     return {
         "result": result,
         "not_private": not_private_reason(result),
+        "title": method_title(result.method),
+        "steps": method_steps(result.method),
+        "held_out": held_out(result),
+        "users": protects_users(result),
         "statement": statement_blocks(result.statement),
-        "meaning": _meaning(result.spent.epsilon, result.spent.delta),
+        "meaning": meaning(result.spent.epsilon, result.spent.delta),
         "unit": result.certified[0].unit if result.certified else "",
         "plan": _plan_rows(result.plan),
         "variables": variables,
@@ -76,17 +81,6 @@ def _context(result: RunResult, history: pd.DataFrame) -> dict[str, Any]:
             "noise": noise_figure(variables, "noise"),
         },
     }
-
-
-def _meaning(epsilon: float, delta: float, false_alarms: float = 0.01) -> dict[str, float]:
-    """The factor e^epsilon, and the most true alarms that any membership test can raise.
-
-    Source: the trade-off of (epsilon, delta)-privacy, Kairouz, Oh, Viswanath 2015, theorem 2.1:
-    power <= min(delta + e^epsilon a, 1 - e^-epsilon (1 - delta - a)) at false alarm rate a.
-    """
-    factor = math.exp(epsilon) if epsilon < 700 else math.inf
-    power = min(delta + factor * false_alarms, 1 - (1 - delta - false_alarms) / factor, 1.0)
-    return {"factor": factor, "power": power}
 
 
 def _plan_rows(plan: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -100,56 +94,6 @@ def _sections(config: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]
     found = []
     for section, body in config.items():
         entries = body if isinstance(body, dict) else {"": body}
-        rows = [(str(key), _plain(value)) for key, value in entries.items() if value is not None]
+        rows = [(str(key), plain(value)) for key, value in entries.items() if value is not None]
         found.append((section, rows))
     return found
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-
-
-def _percent(value: float | None) -> str:
-    return "n/a" if value is None else f"{100 * value:.1f} %"
-
-
-def _percent_up(value: float) -> str:
-    """A bound from above: rounded up, so that it stays one."""
-    return f"{min(math.ceil(1000 * value) / 10, 100):.1f} %"
-
-
-def _number(value: Any) -> str:
-    """Four significant digits; whole numbers in full."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return "n/a" if value is None else _plain(value)
-    if isinstance(value, int):
-        return f"{value:,}".replace(",", "\u202f")
-    if not math.isfinite(value):
-        return "∞" if value > 0 else str(value)
-    return f"{value:.4g}"
-
-
-def _number_up(value: float, digits: int = 4) -> str:
-    """Significant digits of a bound from above, rounded up so that it stays one."""
-    if not math.isfinite(value) or value <= 0:
-        return _number(float(value))
-    exact = Decimal(repr(value))  # what a reader of the JSON sees
-    step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
-    return f"{float(exact.quantize(step, ROUND_CEILING)):.{digits}g}"
-
-
-def _environment() -> jinja2.Environment:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = _percent
-    environment.filters["number_up"] = _number_up
-    environment.filters["percent_up"] = _percent_up
-    environment.filters["number"] = _number
-    return environment

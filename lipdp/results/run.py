@@ -66,7 +66,13 @@ class Certified(Record):
 
 
 class RunResult(Record):
-    """Everything in ``result.json``."""
+    """Everything in ``result.json``.
+
+    ``method`` is how it was trained: "clipless" (this package's), "dp-sgd" (with clipping) or
+    "none" (without privacy). ``peak_memory_bytes`` is the largest resident memory of the process.
+    ``interrupted`` says that the training was stopped early and can go on; every number is that of
+    the steps so far.
+    """
 
     name: str
     created: str
@@ -80,6 +86,9 @@ class RunResult(Record):
     training_rows: int
     seconds: float
     versions: dict[str, str]
+    method: str = "clipless"
+    peak_memory_bytes: int | None = None
+    interrupted: bool = False
 
     def save(self, path: Path) -> None:
         """Writes the result as JSON."""
@@ -94,9 +103,22 @@ class RunResult(Record):
         """
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InvalidData(
+                "There is no result of a run here",
+                received=str(path),
+                fix="Give a folder that lipdp train wrote",
+            ) from None
         except (OSError, UnicodeDecodeError, ValidationError) as error:
             raise InvalidData(
-                f"This is not the result of a run ({error})",
+                f"This is not the result of a run ({_reason(error)})",
                 received=str(path),
-                fix="Give the result.json that a run wrote",
+                fix="Give the result.json that a run wrote, by this version or an earlier one",
             ) from None
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    return ": ".join([*map(str, first["loc"]), first["msg"]])

@@ -8,11 +8,12 @@ from typing import Any
 import keras
 import numpy as np
 
+from lipdp.certificates.chunks import is_read_by_rows
 from lipdp.errors import InvalidData
 
 
 def as_rows(name: str, values: Any) -> np.ndarray:
-    """Checks that ``values`` is an array of rows; memory-mapped arrays stay where they are.
+    """Checks that ``values`` is an array of rows; what is mapped or read by rows stays where it is.
 
     Raises:
         InvalidData: If it is no array, a stream, or a nest of arrays.
@@ -23,8 +24,9 @@ def as_rows(name: str, values: Any) -> np.ndarray:
             received=type(values).__name__,
             fix="Pass a NumPy array (a stream cannot be Poisson-sampled)",
         )
-    rows = values if isinstance(values, np.ndarray) else np.asarray(values)
-    if rows.ndim == 0 or rows.dtype == object:
+    as_it_is = isinstance(values, np.ndarray) or is_read_by_rows(values)
+    rows = values if as_it_is else np.asarray(values)
+    if len(rows.shape) == 0 or rows.dtype == object:
         raise InvalidData(
             f"{name} must be a numeric array with one row an example",
             received=f"shape {rows.shape}, dtype {rows.dtype}",

@@ -21,10 +21,12 @@ class Devices:
     Attributes:
         replicas: Devices that each run the step on a part of the rows, which it sees alone.
         parts: Equal parts that the rows are cut into, one a device.
+        in_host_memory: Whether no accelerator holds the weights.
     """
 
     replicas: int = 1
     parts: int = 1
+    in_host_memory: bool = False
 
 
 def devices_of(model: keras.Model) -> Devices:
@@ -45,12 +47,14 @@ def devices_of(model: keras.Model) -> Devices:
     if strategy is not None and type(strategy).__name__ not in _SINGLE:
         return _mirrored(model, strategy)
     distribution = keras.distribution.distribution()
-    return Devices() if distribution is None else _data_parallel(distribution)
+    if distribution is not None:
+        return _data_parallel(distribution)
+    return Devices(in_host_memory=all(map(is_in_host_memory, model.trainable_variables)))
 
 
-def has_replicas(model: keras.Model) -> bool:
-    """Whether the model's variables are copied to several devices that each run the step."""
-    return int(getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1)) > 1
+def is_in_host_memory(variable: Any) -> bool:
+    """Whether a variable lies where the processor computes."""
+    return "cpu" in str(getattr(variable.value, "device", "")).lower()
 
 
 def _data_parallel(distribution: Any) -> Devices:

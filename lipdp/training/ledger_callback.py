@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from lipdp.errors import BudgetExhausted
+from lipdp.errors import BudgetExhausted, InvalidState, UnsafeSetting
 from lipdp.privacy import PrivacyLedger
 from lipdp.training.affordable import affordable_accesses
 from lipdp.training.ledger_file import LedgerFile
@@ -29,20 +29,26 @@ class LedgerCallback(keras.callbacks.Callback):
           runs.
         * No step runs that the budget does not afford, a restored ledger included, whenever it
           was restored.
+        * The first part of an epoch is the first part of a draw: what an access counts as an epoch
+          has the batches of one order of the rows.
 
     Args:
         plan: What is going to be done.
         gate: Lets the steps run.
         file: Where the ledger is kept while training, or None.
+        parts_per_epoch: Items that an epoch reads.
     """
 
-    def __init__(self, plan: TrainingPlan, gate: StepGate, file: LedgerFile | None) -> None:
+    def __init__(
+        self, plan: TrainingPlan, gate: StepGate, file: LedgerFile | None, parts_per_epoch: int
+    ) -> None:
         super().__init__()
         self._plan = plan
         self._gate = gate
         self._file = file
         self._left = 0
         self._epoch, self._done = 0, 0
+        self._parts_per_epoch, self._unread = parts_per_epoch, 0
         self._known: Any = None
         self._parts = plan.slots.micro_batches * plan.sampler.steps_per_access
         self._multiplier = plan.noise_multiplier
@@ -52,8 +58,23 @@ class LedgerCallback(keras.callbacks.Callback):
         # Restoring a checkpoint replaces the model's ledger.
         return self.model.ledger
 
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Refuses epochs that Keras would cut."""
+        if self.params["steps"] != self._parts_per_epoch:
+            raise UnsafeSetting(
+                "Keras would cut each epoch short, but an epoch is what the accountant counts",
+                received=self.params["steps"],
+                fix="Leave keras.config.max_steps_per_epoch() at None, and train fewer epochs",
+            )
+
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Sets the noise of the epoch."""
+        if self._unread:
+            raise InvalidState(
+                "The last epoch was cut short, and this one would begin inside it",
+                received=f"{self._unread} batches were not read",
+                fix="Let a training that was stopped end, and call fit() again",
+            )
         factor = self._plan.factor_in(epoch)
         self._multiplier = self._plan.noise_multiplier * factor
         self._gate.set_noise(factor)
@@ -63,6 +84,7 @@ class LedgerCallback(keras.callbacks.Callback):
         """Records the access that the part of a batch begins, and announces the part."""
         if batch % self._parts == 0:
             self._record()
+        self._unread = self._parts_per_epoch - batch - 1
         self._gate.announce(batch % self._plan.slots.micro_batches)
 
     def _count(self) -> None:
@@ -100,9 +122,17 @@ class LedgerCallback(keras.callbacks.Callback):
         """Adds the epsilon spent so far to the epoch's log."""
         if logs is not None:
             logs.pop(CERTIFIED, None)
-            logs["epsilon"] = self._ledger.epsilon(
-                self._plan.delta, accountant=self._plan.budget.accountant
-            )
+            logs["epsilon"] = self._epsilon(epoch)
+
+    def _epsilon(self, epoch: int) -> float:
+        """A bound that costs little beside an epoch; the best one at the end of the training."""
+        budget, delta = self._plan.budget, self._plan.delta
+        if epoch + 1 < self.params["epochs"] and not self.model.stop_training:
+            rough = self._ledger.epsilon(delta, accountant=budget.accountant, coarse=True)
+            # A rough bound above the budget would look like a breach of it.
+            if budget.epsilon is None or rough <= budget.epsilon:
+                return rough
+        return self._ledger.epsilon(delta, accountant=budget.accountant)
 
 
 class RemoveLedgerFile(keras.callbacks.Callback):

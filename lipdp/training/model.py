@@ -18,7 +18,6 @@ from lipdp.bounds import (
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
-from lipdp.training.devices import has_replicas
 from lipdp.training.metrics import certified_metric, metrics_over_rows
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
@@ -63,8 +62,7 @@ class PrivateTraining(SavedWithLedger):
             weighted_metrics: More metrics.
             privacy: The budget, or None for training without privacy.
             certified_radius: L2 radius, in units of the input, at which validation carries
-                ``val_certified_accuracy``; None leaves it out. Private classifiers on one replica
-                only.
+                ``val_certified_accuracy``; None leaves it out. Private classifiers only.
             **kwargs: Keras' other options.
 
         Raises:
@@ -102,9 +100,7 @@ class PrivateTraining(SavedWithLedger):
         self, metrics: Sequence[Any], loss: LipschitzLoss, radius: float | None
     ) -> list[Any]:
         num_outputs = self.output_shape[-1] if self.built else None
-        # Replicas keep a share of what is assigned to a metric each: too low a threshold.
-        shown = None if has_replicas(self) else radius
-        self._private.certified = certified_metric(num_outputs, loss, shown)
+        self._private.certified = certified_metric(num_outputs, loss, radius)
         extra = [] if self._private.certified is None else [self._private.certified]
         return [*metrics_over_rows(metrics, num_outputs), *extra]
 

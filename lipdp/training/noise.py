@@ -48,12 +48,16 @@ class NoiseSource:
         """Independent standard Gaussian tensors, one a shape."""
         sizes = [math.prod(shape) for shape in shapes]
         draws = [keras.random.normal((sum(sizes),), dtype=dtype, seed=g) for g in self._generators]
-        flat = ops.divide(sum(draws[1:], draws[0]), math.sqrt(_GENERATORS))
-        starts = np.cumsum([0, *sizes])
-        return [
-            ops.reshape(flat[int(start) : int(start) + size], shape)
-            for start, size, shape in zip(starts, sizes, shapes, strict=False)
-        ]
+        return cut(ops.divide(sum(draws[1:], draws[0]), math.sqrt(_GENERATORS)), shapes)
+
+
+def cut(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Tensors of some shapes from one that holds their entries one after the other."""
+    ends = [int(end) for end in np.cumsum([math.prod(shape) for shape in shapes])]
+    return [
+        ops.reshape(flat[start:end], shape)
+        for start, end, shape in zip([0, *ends], ends, shapes, strict=False)
+    ]
 
 
 def _words(seed: int | None) -> np.ndarray:

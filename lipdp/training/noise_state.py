@@ -10,8 +10,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from lipdp.errors import InvalidState
 from lipdp.training.mechanism import Grid, Mechanism
-from lipdp.training.noise import NoiseSource
+from lipdp.training.noise import NoiseSource, cut
 
 
 class NoiseState:
@@ -26,7 +27,8 @@ class NoiseState:
         # NaN until a factor is set: a step before that spoils the weights instead of leaking.
         self.factor = _scalar("noise_factor", math.nan)
         self._fresh = _scalar("noise_is_fresh", 0.0)
-        self._buffers: list[Any] = []
+        self._buffer: Any = None
+        self._shapes: list[tuple[int, ...]] = []
 
     @property
     def variables(self) -> list[Any]:
@@ -47,17 +49,17 @@ class NoiseState:
     def make_buffers(
         self, mechanism: Mechanism, shapes: Sequence[tuple[int, ...]], dtype: str
     ) -> list[Any]:
-        """Makes room for noise from the host, if it is needed and not there; returns it."""
-        if not mechanism.from_host or self._buffers:
+        """Makes room for noise from the host, if it is needed and not there; returns it.
+
+        All variables share one buffer: what a copy costs is not its bytes but its call.
+        """
+        if not mechanism.from_host or self._buffer is not None:
             return []
         kind = _integers(dtype) if mechanism.grids else dtype
-        self._buffers = [
-            keras.Variable(
-                np.zeros(shape), dtype=kind, trainable=False, name=f"host_noise_{number}"
-            )
-            for number, shape in enumerate(shapes)
-        ]
-        return self._buffers
+        self._shapes = list(shapes)
+        zeros = np.zeros(sum(math.prod(shape) for shape in shapes))
+        self._buffer = keras.Variable(zeros, dtype=kind, trainable=False, name="host_noise")
+        return [self._buffer]
 
     def set_factor(self, factor: float) -> None:
         """Multiplies all noise that is drawn in the step, from now on; rounded up."""
@@ -67,9 +69,20 @@ class NoiseState:
         self.factor.assign(rounded)
 
     def load(self, draws: Sequence[np.ndarray]) -> None:
-        """Brings noise for the next step, one array a variable: normals, or whole numbers."""
-        for buffer, draw in zip(self._buffers, draws, strict=True):
-            buffer.assign(draw.astype(keras.backend.standardize_dtype(buffer.dtype)))
+        """Brings noise for the next step, one array a variable: normals, or whole numbers.
+
+        Raises:
+            InvalidState: If the arrays have other shapes than the variables.
+        """
+        shapes = [tuple(draw.shape) for draw in draws]
+        if shapes != self._shapes:
+            raise InvalidState(
+                "The noise does not match the variables that room was made for",
+                received=shapes,
+                fix="Compile the model again after changing `trainable`",
+            )
+        kind = keras.backend.standardize_dtype(self._buffer.dtype)
+        self._buffer.assign(np.concatenate([d.ravel() for d in draws]).astype(kind, copy=False))
         self._fresh.assign(1.0)
 
     def add(self, sums: Sequence[Any], mechanism: Mechanism, scales: Sequence[Any]) -> list[Any]:
@@ -83,30 +96,30 @@ class NoiseState:
         noisy: list[Any] = list(sums)
         present = [i for i, g in enumerate(sums) if g is not None]
         draws = self._draws([sums[i] for i in present], present, mechanism)
+        valid = self._take() if mechanism.from_host else 1.0
         for i, draw in zip(present, draws, strict=True):
             total = ops.convert_to_tensor(sums[i])
             if mechanism.grids:
-                noisy[i] = _on_grid(total, draw, mechanism.grids[i])
+                noisy[i] = _on_grid(total, draw, mechanism.grids[i], valid)
             else:
-                factor = ops.cast(self.factor, total.dtype) * scales[i]
+                factor = ops.cast(self.factor * valid, total.dtype) * scales[i]
                 noisy[i] = total + mechanism.stddevs[i] * factor * draw
-        return self._spoil_if_stale(noisy) if mechanism.from_host else noisy
+        return noisy
 
     def _draws(self, sums: list[Any], present: list[int], mechanism: Mechanism) -> list[Any]:
         if mechanism.from_host:
-            return [self._buffers[i] for i in present]
+            whole = cut(ops.convert_to_tensor(self._buffer), self._shapes)
+            return [whole[i] for i in present]
         dtype = keras.backend.standardize_dtype(sums[0].dtype)
         return self._source.normal([tuple(g.shape) for g in sums], dtype)
 
-    def _spoil_if_stale(self, noisy: list[Any]) -> list[Any]:
-        """Noise that was used before must not be used again."""
+    def _take(self) -> Any:
+        """One for noise that was not used yet, else NaN, which spoils every sum; marks it used."""
         fresh = ops.convert_to_tensor(self._fresh)
-        # On PyTorch a Python number in `where` shortens float64.
-        used = [
-            g if g is None else ops.where(fresh > 0, g, ops.full_like(g, math.nan)) for g in noisy
-        ]
+        # Before the assignment: a traced read may come as late as its use.
+        valid = ops.where(fresh > 0, ops.ones_like(fresh), ops.full_like(fresh, math.nan))
         self._fresh.assign(ops.zeros_like(fresh))
-        return used
+        return valid
 
 
 def _scalar(name: str, value: float) -> Any:
@@ -118,14 +131,18 @@ def _integers(dtype: str) -> str:
     return "float64" if dtype == "float64" else "int32"
 
 
-def _on_grid(total: Any, steps: Any, grid: Grid | None) -> Any:
-    """``w (round(clamp(S) / w) + k)``: nothing but the last product, of the noisy sum, rounds."""
+def _on_grid(total: Any, steps: Any, grid: Grid | None, valid: Any) -> Any:
+    """``w (round(clamp(S) / w) + k)``: nothing but the last product, of the noisy sum, rounds.
+
+    ``valid`` is 1, or NaN if the noise was used before.
+    """
+    valid = ops.cast(valid, total.dtype)
     if grid is None:
-        return total
+        return total * valid
     steps = ops.convert_to_tensor(steps)
     # A gradient that is no number has no grid point; the bounds exclude it.
     limit = ops.full_like(total, grid.limit)
     clamped = ops.where(total >= -limit, total, -limit)
     clamped = ops.where(clamped <= limit, clamped, limit)
     whole = ops.cast(ops.round(clamped / grid.width), steps.dtype)
-    return ops.cast(whole + steps, total.dtype) * grid.width
+    return ops.cast(whole + steps, total.dtype) * (grid.width * valid)

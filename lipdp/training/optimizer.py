@@ -178,7 +178,8 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
     def finalize_variable_values(self, var_list: list[Any]) -> None:
         """Lets moving averages replace the weights, then projects them into their sets."""
         self.inner_optimizer.finalize_variable_values(self._thresholds.others(var_list))
-        enter_constraint_sets(var_list)
+        if self.inner_optimizer.use_ema:
+            enter_constraint_sets(var_list)
 
     def save_own_variables(self, store: Any) -> None:
         """Saves nothing: whoever knew the noise state could subtract the noise."""

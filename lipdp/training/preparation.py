@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
 from lipdp.errors import InvalidState
-from lipdp.training.batches import PrivateBatches, Slots
+from lipdp.training.batches import PrivateBatches
 from lipdp.training.devices import devices_of
 from lipdp.training.gate import StepGate
 from lipdp.training.host_noise import HostNoise, PlainHostNoise, SecureNoise
@@ -57,7 +57,15 @@ def prepare_batches(
         model.build((None, *x.shape[1:]))
     model.loss.check_labels(y, int(model.output_shape[-1]))
     plan = _planned(model, state, len(units), sizes, units)
-    return PrivateBatches(x, y, units, plan.sampler, slots=plan.slots, seed=plan.budget.seed)
+    return PrivateBatches(
+        x,
+        y,
+        units,
+        plan.sampler,
+        slots=plan.slots,
+        seed=plan.budget.seed,
+        endless=plan.mechanism.replicas == 1,
+    )
 
 
 def prepare_stream(
@@ -75,7 +83,8 @@ def prepare_stream(
         LipdpError: If anything has no proof, or nothing is left of the budget.
     """
     plan = _planned(model, state, len(stream), sizes, None)
-    return StreamBatches(stream, sizes.batch_size, plan.slots)
+    endless = plan.mechanism.replicas == 1
+    return StreamBatches(stream, sizes.batch_size, plan.slots, endless=endless)
 
 
 def _planned(
@@ -94,19 +103,14 @@ def _planned(
         rows_per_unit=1 if units is None else units.most_rows,
         unit="row" if units is None else units.word,
         micro_batch_size=sizes.micro_batch_size,
-        replicas=devices.replicas,
+        devices=devices,
+        static_shapes=bool(model.jit_compile),
     )
-    plan = make_plan(model, model.loss, state.budget, state.ledger, request)
-    state.plan = plan = replace(plan, slots=_evenly(plan.slots, devices.parts))
+    state.plan = plan = make_plan(model, model.loss, state.budget, state.ledger, request)
     state.gate = _armed(model, plan)
     # The noise is part of the traced step: a new plan needs a new trace.
     model.train_function = None
     return plan
-
-
-def _evenly(slots: Slots, parts: int) -> Slots:
-    """As many slots for each device as for every other."""
-    return replace(slots, rows=-(-slots.rows // parts) * parts)
 
 
 def _armed(model: keras.Model, plan: TrainingPlan) -> StepGate:
@@ -131,4 +135,4 @@ def _host_noise(model: keras.Model, plan: TrainingPlan) -> HostNoise:
     shapes = [tuple(v.shape) for v in model.trainable_variables]
     if plan.shares.grids:
         return SecureNoise(shapes)
-    return PlainHostNoise(shapes, plan.budget.seed)
+    return PlainHostNoise(shapes, plan.dtype, plan.budget.seed)

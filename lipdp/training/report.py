@@ -33,7 +33,7 @@ def statement_of(
     Args:
         plan: The plan of the last ``fit``.
         ledger: All steps so far.
-        other_accesses: What else read the training rows.
+        other_accesses: What else read the training rows, beyond what the ledger holds.
         not_covered: What epsilon does not speak of, beyond the usual.
     """
     budget = plan.budget
@@ -53,7 +53,7 @@ def statement_of(
         capacity=plan.capacity,
         overflow_delta=ledger.overflow_delta,
         allocation=budget.allocation,
-        other_accesses=other_accesses,
+        other_accesses=(*ledger.other_accesses, *other_accesses),
         not_covered=(*NOT_COVERED, *rounding, *not_covered),
         reproducible=budget.seed is not None,
         unit=_unit(plan),

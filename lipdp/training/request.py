@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
 from lipdp.training.callbacks import deletes_backup, ledger_path, unknown_callbacks
@@ -53,10 +54,11 @@ class FitRequest:
         return {
             "x": batches,
             "epochs": self.epochs,
+            "steps_per_epoch": batches.steps_per_epoch,
             # The parts of a batch come in order; which rows a batch holds is random already.
             "shuffle": False,
             "callbacks": [
-                LedgerCallback(state.plan, state.gate, file),
+                LedgerCallback(state.plan, state.gate, file, batches.parts_per_epoch),
                 *callbacks,
                 *self._after_backup(callbacks, file),
             ],
@@ -97,7 +99,7 @@ class FitRequest:
         rows, targets = as_inputs(self.x, num_inputs), as_rows("y", self.y)
         check_pair(rows, targets)
         if not self.validation_split or self.validation_data is not None:
-            return rows, targets, self.validation_data
+            return rows, targets, _in_chunks(self.validation_data)
         return split_validation(rows, targets, self.validation_split)
 
     def _units(self, count: int, state: PrivateState) -> Units:
@@ -114,6 +116,13 @@ class FitRequest:
             raise InvalidData("groups and y have different lengths", received=len(groups))
         seed = state.budget.seed if state.budget is not None else None
         return grouped_rows(groups, self.max_examples_per_user, seed)
+
+
+def _in_chunks(data: Any) -> Any:
+    """Held-out rows that are read when asked for, as Keras takes them."""
+    if isinstance(data, tuple) and len(data) == 2 and is_read_by_rows(data[0]):
+        return RowChunks(*data)
+    return data
 
 
 def _continue_from(file: LedgerFile | None, state: PrivateState) -> None:

@@ -99,10 +99,7 @@ class PrivateState:
     def statement_extras(self) -> dict[str, tuple[str, ...]]:
         """What the statement adds for this model."""
         return {
-            "other_accesses": (
-                *self.ledger.other_accesses,
-                *((_PUBLIC,) if self.public_history else ()),
-            ),
+            "other_accesses": (_PUBLIC,) if self.public_history else (),
             "not_covered": tuple(f"the callback {name}" for name in self.unknown_callbacks),
         }
 

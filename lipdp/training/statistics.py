@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, final
 import keras
 import numpy as np
 
+from lipdp.certificates.chunks import is_read_by_rows
 from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
 from lipdp.layers import ActivationClip, BoundedInput
 from lipdp.privacy import PrivacyBudget, calibrate_noise_multiplier
@@ -222,7 +223,7 @@ class PrivateWhitening(PrivatePreprocessing):
 
 def _without(x: Any, constants: Mapping[int, float]) -> np.ndarray:
     """The features that are no constants."""
-    rows = np.asarray(x)
+    rows = x[:] if is_read_by_rows(x) else np.asarray(x)
     size = rows.shape[1] if rows.ndim == 2 else 0
     for index, value in constants.items():
         usable = is_number(value) and 1e-30 <= abs(value) <= 1e30

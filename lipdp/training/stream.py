@@ -6,11 +6,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import keras
 import numpy as np
 
 from lipdp.errors import InvalidData, InvalidState
-from lipdp.training.batches import Slots
+from lipdp.training.batches import EpochBatches, Slots
 
 _FIX = 'Compile with PrivacyBudget(..., sampling="shuffled", adjacency="zero-out"), or pass arrays'
 
@@ -75,7 +74,7 @@ def _check_finite(source: Any) -> None:
         raise InvalidData("The stream is endless", fix="Leave out repeat(): fit repeats the passes")
 
 
-class StreamBatches(keras.utils.PyDataset):
+class StreamBatches(EpochBatches):
     """Batches of exactly b rows in the order of the stream; the rest of a pass is left out.
 
     Guarantees:
@@ -86,10 +85,13 @@ class StreamBatches(keras.utils.PyDataset):
         stream: The rows.
         batch_size: Rows of a batch.
         slots: The shape of a batch.
+        endless: Whether one reader serves all epochs.
     """
 
-    def __init__(self, stream: RowStream, batch_size: int, slots: Slots) -> None:
-        super().__init__()
+    def __init__(
+        self, stream: RowStream, batch_size: int, slots: Slots, *, endless: bool = True
+    ) -> None:
+        super().__init__(endless=endless)
         self._stream = stream
         self._batch_size = batch_size
         self._slots = slots
@@ -98,11 +100,12 @@ class StreamBatches(keras.utils.PyDataset):
         self._batch: list[tuple[np.ndarray, np.ndarray]] = []
 
     @property
-    def num_batches(self) -> int:
+    def parts_per_epoch(self) -> int:
         """Parts of all whole batches of a pass."""
         return len(self._stream) // self._batch_size * self._slots.micro_batches
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        index %= self.parts_per_epoch
         if index == 0:
             self._rows = self._stream.rows()
         elif index != self._expected:

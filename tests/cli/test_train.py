@@ -199,9 +199,3 @@ def test_bad_input_is_refused_before_training(refused, experiment, arguments, wo
 def test_an_error_of_the_training_is_a_message(refused, experiment):
     experiment.error = BudgetExhausted("The budget is spent", received=8.0, fix="Allow more")
     assert "The budget is spent. Received: 8.0. Allow more." in refused("train")
-
-
-def test_control_c(run, experiment):
-    experiment.error = KeyboardInterrupt()
-    result = run("train")
-    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")

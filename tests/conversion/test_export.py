@@ -117,6 +117,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 def test_exported_files_load_without_lipdp_and_predict_the_same(tmp_path):
     expected = {}
     for name, (build, x) in MODELS.items():

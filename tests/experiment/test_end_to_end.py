@@ -104,6 +104,7 @@ def test_own_csv_leaves_a_whole_run(own_run):
         assert (folder / "out" / name).is_file()
 
 
+@pytest.mark.slow
 def test_predict_bounds_and_reproduction_of_a_run(own_run):
     folder, _ = own_run
     new = pd.read_csv(folder / "my.csv").drop(columns="income").head(7)
@@ -136,6 +137,7 @@ def test_the_saved_model_holds_no_optimizer(own_run):
     assert model.ledger.epsilon(1e-5) <= 8.0
 
 
+@pytest.mark.slow
 def test_a_full_folder_is_kept_unless_told(own_run):
     folder, _ = own_run
     before = (folder / "out" / "result.json").read_bytes()
@@ -147,6 +149,7 @@ def test_a_full_folder_is_kept_unless_told(own_run):
     assert (folder / "out" / "result.json").read_bytes() != before
 
 
+@pytest.mark.slow
 def test_a_schema_to_fill_in_round(own_data):
     done = cli("schema", "my.csv", "--target", "income", cwd=own_data)
     (own_data / "blank.toml").write_text(done.stdout)
@@ -155,56 +158,6 @@ def test_a_schema_to_fill_in_round(own_data):
     assert re.search("range|classes|categories", refused.stderr)
     missing = cli("train", "--data", "my.csv", "--epsilon", 8, cwd=own_data, code=2)
     assert "lipdp schema my.csv" in missing.stderr
-
-
-def bad_table(change):
-    def write(folder):
-        frame = pd.read_csv(folder / "my.csv").astype(object)
-        change(frame).to_csv(folder / "my.csv", index=False)
-
-    return write
-
-
-BAD_INPUTS = {
-    "missing target": (bad_table(lambda f: f.drop(columns="income")), [], "income"),
-    "text in a number": (bad_table(lambda f: f.assign(age="old")), [], "age"),
-    "empty file": (lambda d: (d / "my.csv").write_text(""), [], "empty"),
-    "NaN": (bad_table(lambda f: f.assign(age=float("nan"))), [], "age"),
-    "one class": (bad_table(lambda f: f.assign(income="low")), [], "class"),
-    "few rows": (bad_table(lambda f: pd.concat([f.head(5), f.tail(5)])), [], "batch"),
-    "unknown category": (bad_table(lambda f: f.assign(job="pilot")), [], "pilot"),
-    "delta of a row": (None, ["--delta", "0.01"], "delta"),
-    "epsilon of zero": (None, ["--epsilon", "0"], "epsilon"),
-    "negative epsilon": (None, ["--epsilon", "-1"], "epsilon"),
-    "unknown key": (None, ["--set", "model.depth=3"], "depth"),
-    "unknown section": (None, ["--set", "modle.name=mlp"], "modle"),
-    "unknown model": (None, ["--set", "model.name=transformer"], "linear"),
-    "unknown loss": (None, ["--set", "loss.name=mse"], "hinge"),
-    "unknown optimizer": (None, ["--set", "optimizer.name=Magic"], "Magic"),
-    "batch above the data": (None, ["--set", "training.batch_size=5000"], "5000"),
-    "bad number": (None, ["--set", "training.epochs=many"], "epochs"),
-    "unknown accountant": (None, ["--set", "privacy.accountant=hope"], "hope"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_INPUTS)
-def test_bad_input_ends_with_two_and_leaves_nothing(own_data, case, monkeypatch):
-    from click.testing import CliRunner
-
-    from lipdp.cli import COMMANDS as command
-
-    spoil, extra, words = BAD_INPUTS[case]
-    if spoil is not None:
-        spoil(own_data)
-    monkeypatch.chdir(own_data)
-    options = ["--data", "my.csv", "--schema", "my.toml", "--target", "income"]
-    result = CliRunner().invoke(
-        command, ["train", *options, "--epsilon", "8", "--output", "out", *FAST, *extra]
-    )
-    assert result.exit_code == 2, result.output
-    assert words in result.output
-    assert "Traceback" not in result.output
-    assert sorted(p.name for p in own_data.iterdir()) == ["my.csv", "my.toml"]
 
 
 def test_training_in_this_process_with_an_mlp(own_data):
@@ -225,6 +178,8 @@ def test_training_in_this_process_with_an_mlp(own_data):
     assert len(saved["plan"]["variables"]) == 3
     table = bounds_table(None, overrides)
     assert (table["noise_stddev"].dropna() == 0).all()
+    assert "baseline" not in vars(outcome)  # nobody waits for what nobody asked for
+    assert 0.5 < outcome.baseline["accuracy"] <= 1.0
 
 
 @pytest.mark.slow

@@ -98,4 +98,5 @@ def check_float64_layers():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    for name in sys.argv[1:]:
+        globals()[name]()

@@ -180,4 +180,5 @@ def check_keras():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    for name in sys.argv[1:]:
+        globals()[name]()

@@ -1,4 +1,4 @@
-"""The layers under fit on every backend that is installed, each check in its own process."""
+"""The layers under fit on every backend that is installed."""
 
 from pathlib import Path
 
@@ -16,7 +16,6 @@ CHECKS = [
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
-def test_backend(run_on_backend, backend, check):
-    run_on_backend(backend, SCRIPT, check)
+def test_backend(run_on_backend, backend):
+    run_on_backend(backend, SCRIPT, *CHECKS)

@@ -235,7 +235,6 @@ CHECKS = ["check_own", "check_own_transposes", "check_keras", "check_keras_trans
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
-def test_backend(run_on_backend, backend, check):
-    run_on_backend(backend, SCRIPT, check)
+def test_backend(run_on_backend, backend):
+    run_on_backend(backend, SCRIPT, *CHECKS)

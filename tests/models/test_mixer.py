@@ -24,6 +24,7 @@ def test_bounds(options, front, check_bounds):
     check_bounds(mixer(64, 3, **SMALL, **options), front)
 
 
+@pytest.mark.slow
 def test_trains_privately(check_training):
     check_training(mixer(64, 3, **SMALL, depth=1, residual=True))
 

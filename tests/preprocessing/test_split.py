@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidData, InvalidValue
-from lipdp.preprocessing import group_split, train_test_split
+from lipdp.preprocessing import group_split, limited, train_test_split
 
 # Two rows of each class that occurs.
 LABELS = st.lists(st.integers(0, 3), min_size=1, max_size=60).map(lambda x: np.array(x + x))
@@ -102,3 +102,11 @@ class TestGroups:
     def test_one_sided_splits_are_refused(self):
         with pytest.raises(InvalidData, match="one side"):
             group_split(np.array(["a", "a"]), 0.5, 0)
+
+
+@given(rows=st.integers(1, 60), limit=st.integers(1, 80), seed=st.integers(0, 5))
+def test_a_row_at_the_end_moves_at_most_one_of_those_that_stay(rows, limit, seed):
+    kept, more = limited(rows, limit, seed), limited(rows + 1, limit, seed)
+    assert len(kept) == min(rows, limit)
+    assert (np.diff(kept) > 0).all() and kept.max() < rows
+    assert len(set(kept) - set(more)) <= 1

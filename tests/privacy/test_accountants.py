@@ -190,6 +190,7 @@ def test_coarse_values_are_upper_bounds():
     log_delta=st.floats(-9, -2),
 )
 @example(log_rate=-2.0, log_noise=0.0, log_steps=3.0, log_delta=-5.0)
+@pytest.mark.slow
 def test_monotone_in_everything(log_rate, log_noise, log_steps, log_delta):
     rate, noise, delta = 10**log_rate, 10**log_noise, 10**log_delta
     steps = int(10**log_steps)

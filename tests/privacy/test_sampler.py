@@ -83,3 +83,39 @@ def test_the_event_is_the_draw():
 def test_impossible_counts_are_refused(rows, batch):
     with pytest.raises(InvalidValue):
         PoissonSampler(rows, batch)
+
+
+class Scripted:
+    """A generator that hands out what it was given, and does not shuffle."""
+
+    def __init__(self, *draws):
+        self.draws = list(draws)
+
+    def integers(self, high, size, dtype=None):
+        draw = np.array(self.draws.pop(0), dtype=dtype)
+        assert draw.shape == (size,) and draw.max(initial=0) < high
+        return draw
+
+    def permutation(self, drawn):
+        return drawn
+
+
+def test_a_tie_of_16_bits_is_decided_by_the_rest_of_the_rate():
+    """2 of 5 rows: 2^16 2 = 26214 5 + 2, so a tie wins in 2 cases of 5."""
+    sampler = PoissonSampler(5, 2)
+    sampler._generator = Scripted([26213, 26214, 26214, 26215, 0], [1, 2])
+    assert set(sampler.draw()) == {0, 1, 4}
+
+
+def test_a_rate_of_one_draws_every_row():
+    sampler = PoissonSampler(4, 4)
+    sampler._generator = Scripted([0, 1, 2**16 - 1, 2**15], [])
+    assert set(sampler.draw()) == {0, 1, 2, 3}
+
+
+def test_rates_below_a_word_come_from_ties_alone():
+    sampler = PoissonSampler(10**6, 1)
+    words = np.ones(10**6, dtype=np.uint16)
+    words[[7, 8]] = 0
+    sampler._generator = Scripted(words, [2**16 - 1, 2**16])
+    assert set(sampler.draw()) == {7}

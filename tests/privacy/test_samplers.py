@@ -62,7 +62,6 @@ def test_draws_are_distinct_valid_indices(name):
             assert len(np.unique(drawn)) == len(drawn)
             assert len(drawn) <= sampler.capacity(100, 1e-5).rows
             assert len(drawn) == 0 or 0 <= drawn.min() <= drawn.max() < sampler.num_examples
-        sampler.end_epoch()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -78,9 +77,8 @@ def test_the_order_of_a_draw_is_random(name):
     """Which slot a row takes says nothing about the row: sorted draws would be caught."""
     sampler = _make(name, seed=2)
     rises = total = 0
-    for _ in range(3000):
-        drawn = sampler.draw(0)
-        sampler.end_epoch()
+    for step in range(3000):
+        drawn = sampler.draw(step % sampler.steps_per_epoch)
         if len(drawn) >= 2:
             rises, total = rises + int(drawn[0] < drawn[1]), total + 1
     assert abs(_z(rises, total, 0.5)) < 5
@@ -142,19 +140,23 @@ class TestShuffled:
             assert all(len(drawn) == batch for drawn in batches[:-1])
             assert len(batches[-1]) == rows - batch * (len(batches) - 1)
 
-    def test_a_batch_is_the_same_however_often_it_is_asked_for(self):
+    def test_a_batch_stays_the_same_until_the_next_epoch_begins(self):
+        """A second reader that begins inside an epoch would else part the rows anew within it."""
         sampler = ShuffledSampler(60, 12, seed=7)
-        first = sampler.draw(2)
-        sampler.draw(0)
-        assert np.array_equal(sampler.draw(2), first)
+        first = [sampler.draw(i) for i in range(4)]
+        for index in (0, 3, 0, 1):
+            assert np.array_equal(sampler.draw(index), first[index])
+        last = sampler.draw(4)
+        assert np.array_equal(sampler.draw(2), first[2])
+        assert np.array_equal(sampler.draw(4), last)
+        assert sorted(np.concatenate([*first, last])) == list(range(60))
+        assert not np.array_equal(sampler.draw(0), first[0])
+        assert not np.array_equal(sampler.draw(2), first[2])
 
     def test_each_epoch_has_a_new_uniform_order(self):
         """24 orders of 4 rows, and 576 pairs of successive ones by their first rows."""
         sampler, epochs = ShuffledSampler(4, 4, seed=8), 24_000
-        orders = []
-        for _ in range(epochs):
-            orders.append(tuple(sampler.draw(0)))
-            sampler.end_epoch()
+        orders = [tuple(sampler.draw(0)) for _ in range(epochs)]
         counts = {one: orders.count(one) for one in set(orders)}
         assert len(counts) == 24
         assert all(abs(_z(count, epochs, 1 / 24)) < 5 for count in counts.values())
@@ -178,10 +180,7 @@ class TestShuffled:
 
             def draw(self, index=0):
                 self._next = getattr(self, "_next", -1) + 1
-                if self._next == self.steps_per_epoch:
-                    self._next = 0
-                    self.end_epoch()
-                return super().draw(self._next)
+                return super().draw(self._next % self.steps_per_epoch)
 
         with pytest.raises(BoundViolation):
             check_sampler(Claims(60, 12, seed=9))

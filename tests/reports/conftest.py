@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from lipdp.privacy import Capacity, PrivacyStatement
+from lipdp.privacy import Capacity, PrivacyLedger, PrivacyStatement
+from lipdp.reports import LoadedRun
 from lipdp.results import RunResult
 
 STATEMENT = str(
@@ -113,3 +119,90 @@ def history() -> pd.DataFrame:
             "val_certified_accuracy": [0.85 - 0.33 / e for e in epochs],
         }
     )
+
+
+def epochs(accuracy: float) -> pd.DataFrame:
+    """A history that ends at an accuracy."""
+    return pd.DataFrame(
+        {
+            "epoch": [1, 2, 3],
+            "epsilon": [0.5, 0.8, 1.0],
+            "val_accuracy": [accuracy - 0.1, accuracy - 0.05, accuracy],
+            "val_certified_accuracy": [accuracy - 0.3, accuracy - 0.2, accuracy - 0.1],
+        }
+    )
+
+
+def ledger(noise: float = 1.0, steps: int = 1000, rate: float = 0.01) -> str:
+    """The text of the ledger of some steps."""
+    book = PrivacyLedger()
+    book.record(rate, noise, steps)
+    return book.to_json()
+
+
+@pytest.fixture
+def make_run() -> Callable[..., LoadedRun]:
+    """``make_run(name, epsilon=, accuracy=, seed=, edit=...)``: a run as it was loaded."""
+
+    def make(name="a", epsilon=1.0, accuracy=0.85, seed=0, edit=None, history=None, **top):
+        fields = copy.deepcopy(sample())
+        fields |= {"name": name, **top}
+        fields["config"]["training"]["initial_seed"] = seed
+        fields["config"]["data"]["split_seed"] = seed
+        fields["config"]["privacy"]["epsilon"] = epsilon
+        fields["spent"]["epsilon"] = epsilon * 0.999
+        fields["spent"]["ledger"] = ledger()
+        fields["test"]["accuracy"] = accuracy
+        for certified in fields["certified"]:
+            certified["accuracy"] = accuracy - certified["radius"]
+        if edit:
+            edit(fields)
+        shown = epochs(accuracy) if history is None else history
+        return LoadedRun(Path("runs") / name, RunResult.model_validate(fields), shown)
+
+    return make
+
+
+VOID = {"meta", "br", "path", "use", "rect", "circle", "line"}
+
+
+class Page(HTMLParser):
+    """Collects tags and text, and checks that tags are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += f"{data} ".replace("\u00a0", " ")
+
+    def attributes(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+@pytest.fixture
+def read_page() -> Callable[[Path], tuple[str, Page]]:
+    """Reads an HTML file, whose tags must all be closed."""
+
+    def read(path):
+        html = path.read_text(encoding="utf-8")
+        page = Page()
+        page.feed(html)
+        assert page.open == []
+        return html, page
+
+    return read

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
@@ -11,52 +10,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.reports import not_private_reason, write_report
-from lipdp.reports.run import _meaning, _number_up, _percent_up
+from lipdp.reports.meaning import meaning
+from lipdp.reports.page import number_up, percent_up
 from lipdp.results import RunResult
 
-VOID = {"meta", "br", "path", "use", "rect", "circle", "line"}
+
+@pytest.fixture
+def render(tmp_path, read_page):
+    def make(fields, history):
+        path = tmp_path / "report.html"
+        write_report(RunResult.model_validate(fields), history, path)
+        return read_page(path)
+
+    return make
 
 
-class Page(HTMLParser):
-    """Collects tags and text, and checks that tags are closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += f"{data} "
-
-    def attributes(self, tag: str) -> list[dict[str, str | None]]:
-        return [attrs for name, attrs in self.tags if name == tag]
-
-
-def render(fields, history, tmp_path) -> tuple[str, Page]:
-    path = tmp_path / "report.html"
-    write_report(RunResult.model_validate(fields), history, path)
-    html = path.read_text(encoding="utf-8")
-    page = Page()
-    page.feed(html)
-    assert page.open == []
-    return html, page
-
-
-def test_one_file_that_loads_nothing(fields, history, tmp_path):
-    html, page = render(fields, history, tmp_path)
+def test_one_file_that_loads_nothing(fields, history, tmp_path, render):
+    html, page = render(fields, history)
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
     assert len(html) < 1_000_000
     assert "http" not in html
@@ -67,8 +37,8 @@ def test_one_file_that_loads_nothing(fields, history, tmp_path):
     assert all(attrs.get("href", "#").startswith("#") for _, attrs in page.tags)
 
 
-def test_three_figures_are_inlined_and_ids_are_unique(fields, history, tmp_path):
-    _, page = render(fields, history, tmp_path)
+def test_three_figures_are_inlined_and_ids_are_unique(fields, history, render):
+    _, page = render(fields, history)
     figures = page.attributes("svg")
     assert len(figures) == 3
     assert all(f["role"] == "img" and f["aria-label"] for f in figures)
@@ -76,8 +46,8 @@ def test_three_figures_are_inlined_and_ids_are_unique(fields, history, tmp_path)
     assert len(ids) == len(set(ids))
 
 
-def test_accessible_structure(fields, history, tmp_path):
-    _, page = render(fields, history, tmp_path)
+def test_accessible_structure(fields, history, render):
+    _, page = render(fields, history)
     assert page.attributes("html")[0]["lang"] == "en"
     assert len(page.attributes("h1")) == 1
     assert all(th.get("scope") in {"row", "col"} for th in page.attributes("th"))
@@ -86,8 +56,8 @@ def test_accessible_structure(fields, history, tmp_path):
     assert {s["aria-labelledby"] for s in page.attributes("section")} <= ids
 
 
-def test_every_headline_number_and_the_whole_statement_are_there(fields, history, tmp_path):
-    _, page = render(fields, history, tmp_path)
+def test_every_headline_number_and_the_whole_statement_are_there(fields, history, render):
+    _, page = render(fields, history)
     for shown in ("91.2 %", "62.7 %", "0.9641", "1.987", "1e-05", "88.1 %", "84.2 %", "73.1 %"):
         assert shown in page.text
     shown = page.text.split()
@@ -101,7 +71,7 @@ def test_every_headline_number_and_the_whole_statement_are_there(fields, history
     assert "spectral_dense_1" in page.text
 
 
-def test_hostile_text_is_escaped_everywhere(fields, history, tmp_path):
+def test_hostile_text_is_escaped_everywhere(fields, history, render):
     hostile = '<script>alert("x")</script>'
     fields["name"] = hostile
     fields["statement"] = hostile
@@ -114,15 +84,15 @@ def test_hostile_text_is_escaped_everywhere(fields, history, tmp_path):
     fields["spent"]["accountant"] = fields["spent"]["adjacency"] = hostile
     for certified in fields["certified"]:
         certified["unit"] = hostile
-    html, page = render(fields, history, tmp_path)
+    html, page = render(fields, history)
     assert "<script" not in html
     assert page.text.count(hostile) >= 10
 
 
-def test_metrics_of_training_rows_never_reach_the_file(fields, history, tmp_path):
+def test_metrics_of_training_rows_never_reach_the_file(fields, history, render):
     history["loss"] = 0.987654
     history["accuracy"] = 0.876543
-    html, _ = render(fields, history, tmp_path)
+    html, _ = render(fields, history)
     assert "987654" not in html
     assert "876543" not in html
 
@@ -134,28 +104,59 @@ def test_metrics_of_training_rows_never_reach_the_file(fields, history, tmp_path
         (lambda f: f["config"]["privacy"].update(seed=0), "can be recomputed"),
     ],
 )
-def test_a_run_that_protects_nobody_says_so(fields, history, tmp_path, change, word):
+def test_a_run_that_protects_nobody_says_so(fields, history, render, change, word):
     change(fields)
-    _, page = render(fields, history, tmp_path)
+    _, page = render(fields, history)
     assert "Not private." in page.text
     assert word in page.text
     assert "the stronger the protection" not in page.text
     assert word in not_private_reason(RunResult.model_validate(fields))
 
 
-def test_a_private_run_carries_no_warning(fields, history, tmp_path):
-    _, page = render(fields, history, tmp_path)
+@pytest.mark.parametrize(
+    ("method", "title", "step"),
+    [
+        ("clipless", "proved gradient bounds", "proved bound of one row's gradient"),
+        ("dp-sgd", "clipped gradients", "clips the gradient of each"),
+        ("none", "Training without privacy", "no noise is added"),
+        ("mine", "Training by mine", ""),
+    ],
+)
+def test_the_method_is_said_in_words(fields, history, render, method, title, step):
+    fields["method"] = method
+    _, page = render(fields, history)
+    assert title in page.text
+    assert step in page.text
+
+
+def test_validation_rows_and_stopped_runs_are_named(fields, history, render):
+    fields["config"]["data"]["validation_fraction"] = 0.2
+    fields["interrupted"] = True
+    _, page = render(fields, history)
+    assert "Validation accuracy" in page.text
+    assert "Test accuracy" not in page.text
+    assert "Stopped early." in page.text
+
+
+def test_who_is_protected_as_a_user_is_not_warned_of_rows(fields, history, render):
+    assert "The unit is one row." in render(fields, history)[1].text
+    fields["config"]["data"]["group"] = "user"
+    assert "The unit is one row." not in render(fields, history)[1].text
+
+
+def test_a_private_run_carries_no_warning(fields, history, render):
+    _, page = render(fields, history)
     assert "Not private." not in page.text
     assert not_private_reason(RunResult.model_validate(fields)) == ""
 
 
-def test_a_bare_result_still_makes_a_page(fields, tmp_path):
+def test_a_bare_result_still_makes_a_page(fields, render):
     fields["plan"] = {}
     fields["certified"] = []
     fields["test"]["auroc"] = None
     fields["config"] = {}
     fields["versions"] = {}
-    _, page = render(fields, pd.DataFrame(), tmp_path)
+    _, page = render(fields, pd.DataFrame())
     assert page.attributes("svg") == []
     assert "91.2 %" in page.text
 
@@ -164,7 +165,7 @@ def test_a_bare_result_still_makes_a_page(fields, tmp_path):
 @example(epsilon=0.0, delta=0.0, alarms=0.01)
 @example(epsilon=1e6, delta=1e-5, alarms=0.01)
 def test_attack_power_is_a_probability_no_worse_than_guessing(epsilon, delta, alarms):
-    power = _meaning(epsilon, delta, alarms)["power"]
+    power = meaning(epsilon, delta, alarms)["power"]
     assert alarms - 1e-12 <= power <= 1
 
 
@@ -172,35 +173,35 @@ def test_attack_power_bounds_the_best_test_of_randomised_response():
     # Two answers, the truth with probability e^eps / (1 + e^eps): the optimal test is known.
     epsilon = 1.2
     truth = math.exp(epsilon) / (1 + math.exp(epsilon))
-    corner = _meaning(epsilon, 0.0, 1 - truth)["power"]
+    corner = meaning(epsilon, 0.0, 1 - truth)["power"]
     assert corner == pytest.approx(truth, rel=1e-12)
-    assert _meaning(epsilon, 0.0, 0.01)["power"] == pytest.approx(0.01 * math.exp(epsilon))
+    assert meaning(epsilon, 0.0, 0.01)["power"] == pytest.approx(0.01 * math.exp(epsilon))
 
 
 @given(value=st.floats(1e-6, 1e9))
 @example(value=1.00009)
 @example(value=9.9999)
 def test_bounds_are_rounded_up(value):
-    shown = float(_number_up(value))
+    shown = float(number_up(value))
     assert value <= shown <= value * 1.0011
 
 
 def test_an_exact_number_stays_as_it_is():
-    assert (_number_up(1.987), _number_up(8.0), _number_up(7.9996)) == ("1.987", "8", "8")
-    assert _number_up(math.inf) == "\u221e"
-    assert _number_up(0.0) == "0"
+    assert (number_up(1.987), number_up(8.0), number_up(7.9996)) == ("1.987", "8", "8")
+    assert number_up(math.inf) == "\u221e"
+    assert number_up(0.0) == "0"
 
 
-def test_a_strong_epsilon_is_quantified_and_a_weak_one_is_not_praised(fields, history, tmp_path):
-    _, page = render(fields, history, tmp_path)
+def test_a_strong_epsilon_is_quantified_and_a_weak_one_is_not_praised(fields, history, render):
+    _, page = render(fields, history)
     assert "recognises at most 7.3 %" in page.text
     fields["spent"]["epsilon"] = 8.0
-    _, page = render(fields, history, tmp_path)
+    _, page = render(fields, history)
     assert "= 2981" in page.text
     assert "does not stop an attacker" in page.text
 
 
 def test_percent_of_a_bound_is_rounded_up():
-    assert _percent_up(0.07301) == "7.4 %"
-    assert _percent_up(0.99999) == "100.0 %"
-    assert _percent_up(1.0) == "100.0 %"
+    assert percent_up(0.07301) == "7.4\u00a0%"
+    assert percent_up(0.99999) == "100.0\u00a0%"
+    assert percent_up(1.0) == "100.0\u00a0%"

@@ -63,7 +63,7 @@ def test_other_files_are_refused(tmp_path):
         (tmp_path / name).write_text(text)
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     for name in [*texts, "binary", "missing"]:
-        with pytest.raises(InvalidData, match="not the result of a run"):
+        with pytest.raises(InvalidData, match="result of a run"):
             RunResult.load(tmp_path / name)
 
 

@@ -111,8 +111,13 @@ def check_own_layers_3():
 
 
 def _check_parts(share):
-    """Every fourth layer of the package, so that shares can run side by side."""
-    for part in LAYERS[share::4]:
+    """Every fourth layer of the package, so that shares can run side by side.
+
+    JAX, which takes four times as long as PyTorch, leaves out what is special about a layer; of
+    convolutions test_convolution.py runs that too.
+    """
+    parts = [part for part in LAYERS if part.plain or keras.backend.backend() != "jax"]
+    for part in parts[share::4]:
         assert part.check().best > part.least, part.name
 
 
@@ -176,4 +181,5 @@ def check_training_with_a_clipped_loss():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    for name in sys.argv[1:]:
+        globals()[name]()

@@ -19,10 +19,9 @@ CHECKS = [
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_backend(run_on_backend, backend, check):
-    run_on_backend(backend, SCRIPT, check)
+def test_backend(run_on_backend, backend):
+    run_on_backend(backend, SCRIPT, *CHECKS)
 
 
 @pytest.mark.backend

@@ -22,6 +22,7 @@ import lipdp
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.layers import AdaptiveCotangentClip, BoundedInput, MaxMin, SpectralDense
 from lipdp.losses import TemperedCrossentropy
+from lipdp.training import devices
 
 BACKEND = keras.backend.backend()
 
@@ -68,6 +69,20 @@ def check_the_noise_follows_its_schedule():
         assert_scale(draw, factor * run.model.plan.stddevs[0])
 
 
+def check_generators_inside_the_step():
+    """As on an accelerator: fresh over steps, fits and a schedule."""
+    found, devices.is_in_host_memory = devices.is_in_host_memory, lambda variable: False
+    run = NoiseRun(noise_multiplier=1.0, noise_schedule=((0, 1.0), (2, 0.5)))
+    draws = [draw for (draw,) in run.fit(epochs=3) + run.fit(epochs=1)]
+    assert not run.model.plan.draws_outside
+    devices.is_in_host_memory = found
+    for draw, factor in zip(draws, (1.0, 1.0, 0.5, 1.0), strict=True):
+        assert_scale(draw, factor * run.model.plan.stddevs[0])
+    assert_independent(draws)
+    assert NoiseRun(noise_multiplier=1.0).fit() and run.fit()
+    assert run.model.plan.draws_outside
+
+
 def check_a_new_plan_has_a_new_trace():
     """Equal functions share a trace on JAX; the old step is still alive."""
     run, alive = NoiseRun(noise_multiplier=1.0), []
@@ -111,8 +126,9 @@ def check_parts_train_as_one():
     for other, logs in others:
         for a, b in zip(weights, other, strict=True):
             np.testing.assert_allclose(a, b, atol=2e-5)
-        for name in ("loss", "accuracy"):
-            np.testing.assert_allclose(history[name], logs[name], atol=1e-6)
+        np.testing.assert_allclose(history["accuracy"], logs["accuracy"], atol=1e-6)
+        # Keras weighs the logged loss of a part by its slots, of which some are empty.
+        np.testing.assert_allclose(history["loss"], logs["loss"], rtol=0.06)
 
 
 def check_shuffled_batches_hold_each_row_once():

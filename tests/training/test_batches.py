@@ -54,3 +54,30 @@ def test_empty_draws_are_batches_too():
     sizes = [data[i][2].sum() for i in range(500)]
     # (1 - 0.03)^100 = 4.8 % of the draws are empty.
     assert np.mean(np.array(sizes) == 0) == pytest.approx(0.048, abs=5 * np.sqrt(0.048 / 500))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_rows_are_gathered_into_memory_of_their_own(dtype, mapped, tmp_path):
+    """At a multiple of 64 bytes, where TensorFlow takes it over; each batch has another piece."""
+    whole = np.random.default_rng(0).integers(0, 2, size=(50, 3, 2)).astype(dtype)
+    if mapped:
+        np.save(tmp_path / "x.npy", whole)
+        whole = np.load(tmp_path / "x.npy", mmap_mode="r")
+    slots = Slots(units=30, micro_batches=1, rows=30)
+    labels = np.arange(50)
+    data = PrivateBatches(whole, labels, single_rows(50), PoissonSampler(50, 10), slots=slots)
+    (x, y, mask), (other, *_) = data[0], data[0]
+    kept = mask > 0
+    assert type(x) is np.ndarray and x.dtype == whole.dtype and x.shape == (30, 3, 2)
+    assert np.array_equal(x[kept], whole[y[kept]]) and not x[~kept].any()
+    assert x.ctypes.data % 64 == 0
+    assert not np.shares_memory(x, other) and not np.shares_memory(x, whole)
+
+
+def test_rows_of_objects_are_gathered_too():
+    whole = np.array([[str(i)] for i in range(50)], dtype=object)
+    slots = Slots(units=30, micro_batches=1, rows=30)
+    sampler = PoissonSampler(50, 10)
+    x, y, mask = PrivateBatches(whole, np.arange(50), single_rows(50), sampler, slots=slots)[0]
+    assert [row[0] for row in x[mask > 0]] == [str(i) for i in y[mask > 0]]

@@ -72,9 +72,8 @@ class TestNoiseState:
         )
         interrupted(model, rows, parts, **options)
         secrets = self.secrets(model)
-        assert len(secrets) == 3 + (2 if "micro_batch_size" in options else 0) + (
-            2 if budget else 0
-        )
+        # Two generators, the factor, all noise, and open sums of two variables.
+        assert len(secrets) == 3 + 1 + (2 if "micro_batch_size" in options else 0)
         kernel = np.asarray(model.layers[1].kernel)[0, :3].tobytes()
         for way, save in self.WAYS.items():
             (tmp_path / way).mkdir()

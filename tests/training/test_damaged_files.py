@@ -54,6 +54,7 @@ def damaged(content, seed):
 
 class TestDamage:
     # HDF5 has no checksum of the weights' own bytes: such a file loads, with the whole ledger.
+    @pytest.mark.slow
     def test_weights(self, make_model, rows, tmp_path):
         source, model = trained(make_model(BUDGET), rows), trained(make_model(BUDGET), rows, 20)
         source.save_weights(tmp_path / "m.weights.h5")
@@ -78,6 +79,7 @@ class TestDamage:
                     variable.assign(value)
         assert refused >= 50
 
+    @pytest.mark.slow
     def test_models(self, make_model, rows, tmp_path):
         source = trained(make_model(BUDGET), rows)
         source.save(tmp_path / "m.keras")

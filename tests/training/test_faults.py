@@ -18,6 +18,8 @@ from lipdp.layers import BoundedInput
 from lipdp.losses import MulticlassHinge
 from lipdp.privacy import PoissonSampler
 from lipdp.testing import check_sampler
+from lipdp.training import devices
+from lipdp.training.host_noise import PlainHostNoise
 from lipdp.training.noise import NoiseSource
 from lipdp.training.noise_state import NoiseState
 from lipdp.training.optimizer import PrivateOptimizer
@@ -61,35 +63,62 @@ def test_the_mechanism_has_no_fault():
     assert faults_in(steps_of_noise(epochs=2)) == set()
 
 
+@pytest.fixture(params=["drawn outside the step", "drawn inside"])
+def change_noise(request, monkeypatch):
+    """``change_noise(f)``: f gets the function that draws for some shapes, and the shapes."""
+
+    def change(changed):
+        if request.param == "drawn inside":
+            original = NoiseSource.normal
+            monkeypatch.setattr(devices, "is_in_host_memory", lambda variable: False)
+            monkeypatch.setattr(
+                NoiseSource,
+                "normal",
+                lambda self, shapes, dtype: changed(lambda s: original(self, s, dtype), shapes),
+            )
+            return
+        original = PlainHostNoise._normals
+
+        def drawn(self, shapes):
+            self._shapes, kept = shapes, self._shapes
+            draws = original(self)
+            self._shapes = kept
+            return draws
+
+        monkeypatch.setattr(
+            PlainHostNoise,
+            "_normals",
+            lambda self: [np.asarray(d) for d in changed(lambda s: drawn(self, s), self._shapes)],
+        )
+
+    return change
+
+
+def test_noise_from_both_places_has_no_fault(change_noise):
+    change_noise(lambda draw, shapes: draw(shapes))
+    assert faults_in(steps_of_noise()) == set()
+
+
 @pytest.mark.parametrize("factor", [2 / 3, 3 / 2])
-def test_a_wrong_scale_is_caught(monkeypatch, factor):
-    original = NoiseSource.normal
-    monkeypatch.setattr(
-        NoiseSource,
-        "normal",
-        lambda self, shapes, dtype: [factor * one for one in original(self, shapes, dtype)],
-    )
+def test_a_wrong_scale_is_caught(change_noise, factor):
+    change_noise(lambda draw, shapes: [factor * one for one in draw(shapes)])
     assert faults_in(steps_of_noise()) == {"scale"}
 
 
-def test_noise_that_comes_again_is_caught(monkeypatch):
+def test_noise_that_comes_again_is_caught(change_noise):
     """A generator whose state no step moves."""
-
-    def frozen(self, shapes, dtype):
-        return [keras.random.normal(shape, dtype=dtype, seed=5) for shape in shapes]
-
-    monkeypatch.setattr(NoiseSource, "normal", frozen)
+    change_noise(
+        lambda draw, shapes: [keras.random.normal(s, dtype="float64", seed=5) for s in shapes]
+    )
     assert "repeated" in faults_in(steps_of_noise())
 
 
-def test_noise_shared_by_entries_is_caught(monkeypatch):
-    original = NoiseSource.normal
-
-    def shared(self, shapes, dtype):
-        halves = original(self, [(shape[0] // 2, *shape[1:]) for shape in shapes], dtype)
+def test_noise_shared_by_entries_is_caught(change_noise):
+    def shared(draw, shapes):
+        halves = draw([(shape[0] // 2, *shape[1:]) for shape in shapes])
         return [keras.ops.concatenate([half, half]) for half in halves]
 
-    monkeypatch.setattr(NoiseSource, "normal", shared)
+    change_noise(shared)
     assert "repeated" in faults_in(steps_of_noise())
 
 

@@ -39,6 +39,7 @@ def test_mixed_fits_compose(make_model, rows):
     assert 1.6150 <= model.ledger.epsilon(1e-5) <= 1.6251
 
 
+@pytest.mark.slow
 def test_a_full_batch_after_sampled_ones_composes(make_model, rows):
     model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
     model.fit(*tiny(rows), epochs=5, **RATE_001)
@@ -72,6 +73,25 @@ def test_a_budget_stops_before_it_is_passed(make_model, rows):
     assert "1.326" in model.privacy_statement() and "500" in model.privacy_statement()
 
 
+def test_epochs_before_the_last_log_a_bound_that_is_hardly_above(make_model, rows):
+    model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
+    logged = model.fit(*tiny(rows), epochs=3, **RATE_001).history["epsilon"]
+    exact = [lipdp.privacy.epsilon(0.01, 1.0, 100 * n, 1e-5) for n in (1, 2, 3)]
+    for one, other in zip(logged[:-1], exact, strict=False):
+        assert other <= one <= 1.003 * other
+    # What batches may overflow is taken from delta.
+    assert logged[-1] == model.ledger.epsilon(1e-5) == pytest.approx(exact[-1], rel=1e-6)
+
+
+@pytest.mark.slow
+def test_no_epoch_logs_more_than_the_budget(make_model, rows):
+    """Of many full epochs, each a little nearer to the budget."""
+    model = make_model(lipdp.PrivacyBudget(epsilon=1.0, delta=1e-5))
+    x, y = tiny(rows)
+    logged = model.fit(x, y, batch_size=50, epochs=400, verbose=0).history["epsilon"]
+    assert max(logged) <= 1.0 and logged[-1] > 0.999
+
+
 def test_history_carries_epsilon_and_certified_accuracy(make_model, rows):
     model = make_model(
         lipdp.PrivacyBudget(epsilon=8.0, delta=1e-5), metrics=["accuracy"], certified_radius=0.1
@@ -84,6 +104,7 @@ def test_history_carries_epsilon_and_certified_accuracy(make_model, rows):
     assert history["epsilon"] == sorted(history["epsilon"])
 
 
+@pytest.mark.slow
 def test_resume_in_a_new_process_continues_the_count(make_model, rows, tmp_path):
     model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
     model.fit(*tiny(rows), epochs=5, **RATE_001)

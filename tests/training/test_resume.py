@@ -108,9 +108,10 @@ def check(scenario, seen, errors):
     assert last["finite"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scenarios",
-    [pytest.param(QUICK, id="quick"), pytest.param(MANY, id="many", marks=pytest.mark.slow)],
+    [pytest.param(QUICK, id="few"), pytest.param(MANY, id="many")],
 )
 def test_what_ran_is_in_the_ledger(scenarios, tmp_path):
     """Complete or refused, and then with the weights of the last backup."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import keras
 from keras import ops
 
 from lipdp import layers as ls
@@ -20,6 +21,12 @@ def _at_its_threshold(layer: AdaptiveCotangentClip) -> AdaptiveCotangentClip:
     """Its bounds hold up to a reference, which is to be the present threshold."""
     layer.reference = float(ops.convert_to_numpy(layer.radius()))
     return layer
+
+
+def _frozen(dtype: str) -> ls.FrozenFeatures:
+    inputs = keras.Input((6,), dtype=dtype)
+    outputs = keras.layers.Dense(3, "relu", dtype=dtype)(inputs)
+    return ls.FrozenFeatures(keras.Model(inputs, outputs), dtype=dtype)
 
 
 LAYERS = (
@@ -74,5 +81,8 @@ LAYERS = (
     ),
     LayerPart("ScaledAveragePooling3D", ls.ScaledAveragePooling3D, (2, 2, 2, 2), 2.0),
     LayerPart("ScaledGlobalAveragePooling", ls.ScaledGlobalAveragePooling, (3, 2, 2), 2.0),
+    LayerPart("Scattering2D", partial(ls.Scattering2D, 1, 2, 1), (4, 4, 1), 2.0, least=0.75),
+    LayerPart("Scattering2D to order 2", partial(ls.Scattering2D, 2, 2), (5, 4, 2), 2.0, least=0.5),
+    LayerPart("FrozenFeatures", _frozen, (6,), 1.0, least=-1.0),
     *CONVOLUTIONS,
 )

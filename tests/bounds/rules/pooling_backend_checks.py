@@ -87,4 +87,5 @@ def check_own_poolings():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    for name in sys.argv[1:]:
+        globals()[name]()

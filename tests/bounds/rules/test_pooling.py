@@ -170,7 +170,6 @@ SCRIPT = Path(__file__).with_name("pooling_backend_checks.py")
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("check", ["check_keras_poolings", "check_own_poolings"])
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
-def test_backend(run_on_backend, backend, check):
-    run_on_backend(backend, SCRIPT, check)
+def test_backend(run_on_backend, backend):
+    run_on_backend(backend, SCRIPT, "check_keras_poolings", "check_own_poolings")

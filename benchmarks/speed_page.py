@@ -1,0 +1,187 @@
+"""Writes docs/speed.md and its figure from what lies in benchmarks/results.
+
+Run: python -m benchmarks.speed_page
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks import accounting, cells, certificates, end_to_end, sampler, scale
+from benchmarks.race import ROOT
+from benchmarks.record import RESULTS, markdown
+from benchmarks.speed_figure import draw
+
+PAGE = ROOT / "docs" / "speed.md"
+FIGURE = ROOT / "docs" / "pictures" / "speed.png"
+Record = Mapping[str, Any]
+
+HEAD = """# What privacy costs
+
+Written by `python -m benchmarks` (or `python -m benchmarks.speed_page`, from the same results in
+`benchmarks/results/`). Programs that are compared run in turns, so that what slows the machine
+slows all of them; every ratio is the median over the turns of the ratio within a turn. Milliseconds
+are medians too, and hold for this machine alone.
+"""
+
+STEPS = """## Steps
+
+Wall time of a step over that of a plain step of the same framework: ReLU, biases, SGD with momentum
+0.9, no privacy. A private step includes drawing its batch, noise, projection and everything else
+that `fit` does. `lipschitz` is the same constrained network without noise. Other packages are
+compared with a plain step of their own framework. A cell whose step took over 20 s or whose process
+held over 8 GB says so instead. Memory, in the tables below, is by how much the peak of a process
+grew since it stood ready for its first step, over that of the plain process; in MB where the plain
+process grew by less than 10 MB.
+"""
+
+#: Less than this a process may grow by chance: no ratio to it says anything.
+_LEAST_MB = 10.0
+FIGURE_LINE = "![Time of a private step over a plain one](pictures/speed.png)\n"
+
+NETS = {
+    "mlp": "MLP 784-256-256-10",
+    "cnn": "CNN of 32 and 64 filters, dense 10, on 28 x 28",
+}
+
+#: Title, words and table of each of the other parts.
+PARTS = {
+    "end_to_end": (
+        "From start to end",
+        "`lipdp train`, a process from its start to its end, with its private noise and with "
+        "`--method none`: the same Lipschitz network and rows, no privacy. MB is the peak of "
+        "resident memory.",
+        end_to_end.table,
+    ),
+    "accounting": (
+        "Accounting and calibration",
+        "Every question is asked anew. Calibration is for epsilon 3, the curve has ten points.",
+        accounting.table,
+    ),
+    "certificates": (
+        "Certificates",
+        "Certified radii of rows against plain predictions of the same rows by the same model.",
+        certificates.table,
+    ),
+    "sampler": (
+        "Drawing rows",
+        "Rows of 32 float32 columns in a file that is mapped into memory; 10,000,000 of them are "
+        "1.3 GB. A private batch is drawn by Poisson sampling, read, and padded.",
+        sampler.table,
+    ),
+    "scale": (
+        "Scale",
+        "Growth is the exponent e of cost ~ value^e: 1 is linear. Steps are of MLPs of 2 hidden "
+        "layers of 256 with 10 classes, of which one number is changed; those of plain networks "
+        "stand beside, since the weights of a dense layer grow with the square of its width.",
+        scale.table,
+    ),
+}
+
+
+def read(folder: Path, name: str) -> Record | None:
+    """A result, or None if there is none."""
+    path = folder / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def step_records(folder: Path, net: str) -> dict[str, Record]:
+    """Results of steps by framework, this package's first."""
+    prefix = f"step_time_{net}_"
+    names = [path.stem.removeprefix(prefix) for path in sorted(folder.glob(f"{prefix}*.json"))]
+    own = ("tensorflow", "jax", "torch")
+    order = sorted(names, key=lambda name: (name not in own, name == "jax", name))
+    return {name: record for name in order if (record := read(folder, prefix + name))}
+
+
+def title(framework: str) -> str:
+    """What the tables call it."""
+    own = framework in ("tensorflow", "jax", "torch")
+    return f"lipdp on {framework}" if own else framework
+
+
+def memory_table(found: Mapping[str, cells.Cell]) -> str:
+    """Growth of the peaks over that of the plain process, or in MB where that grew by little."""
+    names = [name for name in cells.names(found) if name != "plain"]
+    rows = [[batch, *(_memory(one, name) for name in names)] for batch, one in found.items()]
+    return markdown(["batch", *names], rows)
+
+
+def _memory(cell: cells.Cell, name: str) -> str:
+    grown, plain = (cell.get(one, {}).get("growth_mb") for one in (name, "plain"))
+    if grown is None or plain is None:
+        return cells.ratio(cell, name, "growth_mb" if grown is None else "memory_ratio")
+    return f"{grown / plain:.2f}" if plain >= _LEAST_MB else f"{grown:.0f} MB"
+
+
+def step_sections(folder: Path) -> Iterator[str]:
+    """Both networks, framework by framework."""
+    for net, described in NETS.items():
+        records = step_records(folder, net)
+        if records:
+            yield f"### {described}\n"
+        for framework, record in records.items():
+            yield f"{title(framework)}, times ({said_versions(record)}):\n"
+            yield cells.table(record["cells"])
+            yield "Memory:\n"
+            yield memory_table(record["cells"])
+
+
+def other_sections(folder: Path) -> Iterator[str]:
+    """What is not about steps."""
+    for name, (heading, words, table) in PARTS.items():
+        record = read(folder, name)
+        if record:
+            yield f"## {heading}\n"
+            yield f"{words} ({said_versions(record)})\n"
+            yield table(record["cells"])
+
+
+def said_versions(record: Record) -> str:
+    """All that are known."""
+    return ", ".join(f"{name} {number}" for name, number in record["versions"].items() if number)
+
+
+def machines(folder: Path) -> str:
+    """The machines that results name; one line if it was one."""
+    names = (f"step_time_{net}_{f}" for net in NETS for f in step_records(folder, net))
+    records = [record for name in (*names, *PARTS) if (record := read(folder, name))]
+    found = {
+        f"Machine: {one['processor']}, {one['cores']} cores, {one['memory_gib']} GiB of memory, "
+        f"{one['system']}."
+        for one in (record["machine"] for record in records)
+    }
+    return "\n".join(sorted(found)) + "\n"
+
+
+def page(folder: Path) -> str:
+    """The whole page."""
+    steps = list(step_sections(folder))
+    parts = [HEAD, machines(folder)]
+    if steps:
+        parts += [STEPS, FIGURE_LINE, *steps]
+    return "\n".join([*parts, *other_sections(folder)])
+
+
+@click.command()
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), default=PAGE, show_default=True)
+@click.option("--figure", type=click.Path(path_type=Path), default=FIGURE, show_default=True)
+def main(results: Path, output: Path, figure: Path) -> None:
+    """Writes the page, and the figure if steps were measured."""
+    output.write_text(page(results), encoding="utf-8")
+    found = {
+        described: {title(name): one["cells"] for name, one in step_records(results, net).items()}
+        for net, described in NETS.items()
+    }
+    if any(found.values()):
+        draw(found, figure)
+
+
+if __name__ == "__main__":
+    main()

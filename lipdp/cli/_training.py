@@ -1,0 +1,75 @@
+"""A training at the command line: what is heard, what is written, how it is interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lipdp.cli import _runs
+from lipdp.cli._group import Interrupted
+from lipdp.cli._listener import PlainListener, listener
+from lipdp.cli._signals import SignalStopper
+from lipdp.cli._summary import write_summary
+
+if TYPE_CHECKING:
+    from lipdp.config import RunConfig
+    from lipdp.experiment import TrainOutcome
+
+Start = Callable[[PlainListener | None, SignalStopper], "TrainOutcome"]
+
+
+def begin(run: RunConfig, output: Path, overwrite: bool, quiet: bool, as_json: bool) -> None:
+    """Trains by a configuration."""
+    with _runs.quiet_start():
+        from lipdp import experiment
+
+    def start(ears: PlainListener | None, stopper: SignalStopper) -> TrainOutcome:
+        return experiment.train(run, output, overwrite=overwrite, listener=ears, stopper=stopper)
+
+    _run(start, output, quiet, as_json, goes_on=run.training.method == "clipless")
+
+
+def go_on(output: Path, quiet: bool, as_json: bool) -> None:
+    """Goes on with an interrupted run."""
+    with _runs.quiet_start():
+        from lipdp import experiment
+
+    def start(ears: PlainListener | None, stopper: SignalStopper) -> TrainOutcome:
+        return experiment.resume(output, listener=ears, stopper=stopper)
+
+    _run(start, output, quiet, as_json)
+
+
+def _run(start: Start, output: Path, quiet: bool, as_json: bool, *, goes_on: bool = True) -> None:
+    with SignalStopper() as stopper, listener(silent=quiet or as_json) as ears:
+        try:
+            outcome = start(ears, stopper)
+        except KeyboardInterrupt as error:
+            raise Interrupted(_left_behind(output, goes_on), stopper.number) from error
+    if as_json:
+        click.echo(outcome.result.model_dump_json(indent=2))
+    elif not quiet:
+        click.echo("")
+        write_summary(outcome.result, outcome.output, outcome.baseline)
+    if outcome.result.interrupted:
+        raise Interrupted(
+            f"Interrupted after {outcome.result.spent.steps} steps. {output} holds the run so far. "
+            f"To go on: lipdp train --resume {output}",
+            stopper.number,
+        )
+
+
+def _left_behind(output: Path, goes_on: bool) -> str:
+    from lipdp import experiment
+
+    if not goes_on:
+        return "Interrupted. Only the method clipless can go on; steps that ran are spent."
+    if not experiment.is_unfinished(output):
+        return "Interrupted before the first step: nothing was spent, and nothing is left behind."
+    return (
+        "Interrupted at once. The steps since the last backup are lost, but not what they cost: "
+        f"it is in the ledger. To go on: lipdp train --resume {output}"
+    )

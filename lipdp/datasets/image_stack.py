@@ -1,0 +1,110 @@
+"""Image files as an array that decodes the images that it is asked for."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from lipdp.datasets._damaged import damaged
+from lipdp.errors import InvalidData
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+class ImageStack:
+    """Images of one size.
+
+    Indexed by positions or a slice it decodes these images into a new array of bytes.
+
+    Args:
+        path: A folder or .zip file.
+        names: The images inside it.
+        shape: Height, width and channels (1 for grey, 3 for colours, 4 with transparency).
+
+    Raises:
+        InvalidData: If there is no such number of channels; when it is read, if an image is
+            damaged or has another size.
+    """
+
+    ndim = 4
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, path: Path, names: Sequence[PurePosixPath], shape: Sequence[int]) -> None:
+        if shape[-1] not in _MODES:
+            raise InvalidData(
+                "Image files have 1, 3 or 4 channels",
+                received=tuple(shape),
+                fix="Correct the shape of the schema",
+            )
+        self._path = path
+        self.names = tuple(names)
+        self.shape = (len(self.names), *shape)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        rows = np.atleast_1d(np.arange(len(self))[index])
+        out = np.empty((len(rows), *self.shape[1:]), dtype=np.uint8)
+        with ImageReader(self._path) as reader:
+            for place, row in enumerate(rows):
+                out[place] = self._pixels(reader.open(self.names[row]), self.names[row])
+        return out
+
+    def _pixels(self, image: Image.Image, name: PurePosixPath) -> np.ndarray:
+        height, width, channels = self.shape[1:]
+        if image.size != (width, height):
+            raise InvalidData(
+                f"{self._path / name} is {image.height} pixels high and {image.width} wide; "
+                f"the schema says {height} and {width}",
+                received=image.size,
+                fix="Resize the images to one size, or correct the shape of the schema",
+            )
+        return np.asarray(image.convert(_MODES[channels])).reshape(height, width, channels)
+
+
+class ImageReader:
+    """Opens images of a folder or of a .zip file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._archive = None if path.is_dir() else zipfile.ZipFile(path)
+
+    def __enter__(self) -> ImageReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._archive is not None:
+            self._archive.close()
+
+    def open(self, name: PurePosixPath) -> Image.Image:
+        """Decodes one image.
+
+        Raises:
+            InvalidData: If it is damaged.
+        """
+        try:
+            if self._archive is None:
+                content = (self._path / name).read_bytes()
+            else:
+                content = self._archive.read(str(name))
+            image = Image.open(io.BytesIO(content))
+            image.load()
+        except (
+            OSError,
+            ValueError,
+            SyntaxError,
+            EOFError,
+            Image.DecompressionBombError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ) as error:
+            raise damaged(self._path / name, error, "image") from None
+        return image

@@ -1,0 +1,171 @@
+"""Which runs belong together."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lipdp.reports.cells import Cell, Section
+from lipdp.reports.loading import LoadedRun
+from lipdp.reports.page import plain
+from lipdp.reports.run import not_private_reason
+from lipdp.results import RunResult
+
+#: Differ between runs of one setting: seeds, where files lie, and the budget that a series goes
+#: through. The method stands in the result.
+_NOT_SETTING = {
+    ("training", "initial_seed"),
+    ("training", "method"),
+    ("training", "tensorboard"),
+    ("data", "split_seed"),
+    ("data", "dir"),
+    ("privacy", "seed"),
+    ("privacy", "epsilon"),
+    ("privacy", "noise_multiplier"),
+}
+
+#: What early versions do not state, because there was nothing else.
+_NO_FEATURES = ("features", "name", "none")
+
+
+def sections(runs: Sequence[LoadedRun]) -> list[Section]:
+    """Groups runs; those without privacy join every section of their data."""
+    by_data: dict[tuple[Any, ...], list[LoadedRun]] = {}
+    for run in runs:
+        by_data.setdefault(_identity(run.result), []).append(run)
+    found = []
+    for members in by_data.values():
+        private = [run for run in members if not _without_privacy(run.result)]
+        references = [run for run in members if _without_privacy(run.result)]
+        promises = sorted({_promise(run.result) for run in private})
+        for promise in promises:
+            same = [run for run in private if _promise(run.result) == promise]
+            found.append(_section(same, references))
+        if not promises:
+            found.append(_section([], references))
+    return sorted(found, key=lambda s: (s.data, s.adjacency, s.delta or 0.0))
+
+
+def _section(private: list[LoadedRun], references: list[LoadedRun]) -> Section:
+    both = [*private, *references]
+    first = both[0].result
+    keys = list(dict.fromkeys(_setting(run.result) for run in both))
+    numbers = {key: number for number, key in enumerate(keys, start=1)}
+    cells = sorted(
+        _cells(private, numbers), key=lambda c: (c.epsilon, c.method, c.setting, c.not_private)
+    )
+    data = part(first, "data")
+    return Section(
+        data=_data_name(data),
+        group=str(data.get("group") or ""),
+        delta=first.spent.delta if private else None,
+        adjacency=first.spent.adjacency,
+        cells=tuple(cells),
+        references=tuple(_cells(references, numbers)),
+        settings=_differences(keys),
+    )
+
+
+def _cells(runs: list[LoadedRun], numbers: dict[str, int]) -> list[Cell]:
+    groups: dict[tuple[Any, ...], list[LoadedRun]] = {}
+    for run in runs:
+        result = run.result
+        why = not_private_reason(result)
+        key = (_setting(result), result.method, *_budget(result), result.interrupted, why)
+        groups.setdefault(key, []).append(run)
+    return [
+        Cell(
+            setting=numbers[key[0]],
+            method=key[1],
+            epsilon=max(_level(run.result) for run in members),
+            not_private=key[-1],
+            runs=tuple(members),
+        )
+        for key, members in groups.items()
+    ]
+
+
+def part(result: RunResult, name: str) -> dict[str, Any]:
+    """A section of the configuration; empty if the run has none."""
+    found = result.config.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _identity(result: RunResult) -> tuple[Any, ...]:
+    """Tells data apart: by name, by what is protected, and by the number of rows.
+
+    With a validation part the test rows are left unread, so that accuracies do not compare. Users
+    lose rows beyond their number at random, so there the rows are not counted.
+    """
+    data = part(result, "data")
+    keys = ("name", "path", "labels", "target", "group", "max_examples_per_user", "limit_rows")
+    validated = data.get("validation_fraction")
+    rows = 0 if data.get("group") else result.training_rows + result.test.rows
+    return (*(str(data.get(key)) for key in keys), str(validated), rows)
+
+
+def _data_name(data: dict[str, Any]) -> str:
+    return str(data.get("name") or Path(str(data.get("path") or "data")).name)
+
+
+def _without_privacy(result: RunResult) -> bool:
+    return result.method == "none" or math.isinf(result.spent.epsilon)
+
+
+def _promise(result: RunResult) -> tuple[str, float]:
+    return result.spent.adjacency, result.spent.delta
+
+
+def _budget(result: RunResult) -> tuple[Any, ...]:
+    """What was asked for; without privacy the budget says nothing."""
+    privacy = part(result, "privacy")
+    if _without_privacy(result):
+        return None, None
+    asked = privacy.get("epsilon"), privacy.get("noise_multiplier")
+    return asked if any(asked) else (result.spent.epsilon, None)
+
+
+def _level(result: RunResult) -> float:
+    """The budget where noise was calibrated to it and used up; otherwise what was spent."""
+    if _without_privacy(result):
+        return math.inf
+    budget, noise = _budget(result)
+    spent = result.spent.epsilon
+    if result.interrupted or noise is not None or budget is None:
+        return spent
+    return max(float(budget), spent)
+
+
+def _setting(result: RunResult) -> str:
+    """The configuration without seeds, method and budget, as text."""
+    kept = {key: value for key, value in _flat(result.config) if key not in _NOT_SETTING}
+    return json.dumps({".".join(key): value for key, value in kept.items()}, sort_keys=True)
+
+
+def _flat(config: dict[str, Any]) -> Iterable[tuple[tuple[str, ...], Any]]:
+    for section, body in config.items():
+        if section == "sweep":
+            continue
+        for key, value in (body if isinstance(body, dict) else {"": body}).items():
+            if value is not None and (section, key, value) != _NO_FEATURES:
+                yield ((section, str(key)) if key else (section,)), value
+
+
+def _differences(keys: Sequence[str]) -> dict[int, dict[str, str]]:
+    """Of each setting, the keys that are not the same in all, with their values as JSON."""
+    found = [json.loads(key) for key in keys]
+    names = sorted(set().union(*found))
+    texts = [{name: _text(one.get(name)) for name in names} for one in found]
+    varied = [name for name in names if len({text[name] for text in texts}) > 1]
+    return {
+        number: {name: text[name] for name in varied} for number, text in enumerate(texts, start=1)
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else plain(value)

@@ -1,0 +1,164 @@
+"""The privacy cost of choosing among trials, in numbers and words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from lipdp.privacy import PrivacyLedger, composed, repeat_and_select
+from lipdp.sweep.records import Choosing, RepeatCost, TrialRecord, chosen
+from lipdp.sweep.study import SHAPE, Settings
+
+_APPLIES = (
+    "The number of trials was drawn in advance and in secret, each trial drew its settings by "
+    "itself, and none was stopped by comparison. So the chosen run, published alone, costs this. "
+    "Nothing else of the sweep may be published: no other run, no number of trials, no sweep.json."
+)
+_UNFINISHED = (
+    "Not yet: a random number of trials must run to its end before one is chosen. Repeat the "
+    "command to go on. Whoever stops here and publishes a run pays for all of them together."
+)
+_HYPOTHETICAL = (
+    "Not a cost of this sweep, whose trials followed each other's results and whose number was "
+    "chosen. The best run, published alone, would have cost this if the number of trials had been "
+    "drawn at random and in secret with this mean, each with settings drawn by itself, none "
+    "pruned: lipdp sweep --random-trials does that."
+)
+_SEED = "a seed was given: whoever knows it can recompute the noise"
+
+
+def cost_of_choosing(
+    settings: Settings,
+    trials: Sequence[TrialRecord],
+    *,
+    complete: bool,
+    planned: Sequence[PrivacyLedger] = (),
+) -> Choosing | None:
+    """What was spent, and what may be claimed of the chosen run.
+
+    Guarantees:
+        * ``together`` composes the ledgers of all trials: finished, pruned, failed and running.
+        * ``epsilon`` is the cost of the best of a random number of trials only where the sweep was
+          one and every trial has ended; otherwise it is ``together``.
+
+    Args:
+        settings: What the trials share.
+        trials: All trials.
+        complete: Whether as many trials as wanted have ended.
+        planned: Where the number of trials was drawn: what a trial costs under each setting that
+            it could draw.
+
+    Returns:
+        None if nothing was spent.
+    """
+    delta = max((t.delta for t in trials if t.delta), default=settings.config.privacy.delta)
+    ledgers = [PrivacyLedger.from_json(t.ledger) for t in trials if t.ledger]
+    if delta is None or not ledgers:
+        return None
+    final = all(t.state != "running" for t in trials)
+    accountant, best = settings.config.privacy.accountant, chosen(trials)
+    together = composed(ledgers, delta, accountant=accountant).epsilon
+    repeat = _repeat(settings, trials, delta, complete and final, planned)
+    return Choosing(
+        delta=delta,
+        accountant=accountant,
+        adjacency=ledgers[0].adjacency,
+        alone=None
+        if best is None or not best.ledger
+        else PrivacyLedger.from_json(best.ledger).epsilon(delta, accountant=accountant),
+        together=together,
+        counted_trials=len(ledgers),
+        repeat=repeat,
+        # Never the lesser of the two: which one it is would tell how many trials there were.
+        epsilon=repeat.epsilon if repeat is not None and repeat.applies else together,
+        final=final,
+        not_private="" if settings.config.privacy.seed is None else _SEED,
+        not_covered=_not_covered(settings),
+    )
+
+
+def cost_notes(cost: Choosing) -> list[str]:
+    """Both costs in words that say which of them holds; what is not covered comes last."""
+    so_far = "" if cost.final else ", so far: trials have not ended"
+    notes = []
+    if cost.alone is not None:
+        notes.append(
+            f"The chosen run alone, had nothing else been tried: epsilon {_up(cost.alone)}."
+        )
+    notes.append(
+        f"With all that were tried ({cost.counted_trials}), pruned and failed ones included: "
+        f"epsilon {_up(cost.together)}{so_far}."
+    )
+    if cost.repeat is not None:
+        notes.append(
+            f"The best of a random number of trials, {cost.repeat.mean:g} on average: epsilon "
+            f"{_up(cost.repeat.epsilon)}. {cost.repeat.words}"
+        )
+    if cost.alone is not None:
+        notes.append(f"What may be claimed of the chosen run: epsilon {_up(cost.epsilon)}.")
+    if cost.not_private:
+        notes.append(f"NOT PRIVATE: {cost.not_private}.")
+    at = f"All of it at delta {cost.delta:g}, by {cost.accountant}, under {cost.adjacency}."
+    return [*notes, at, *(f"Not covered: {text}" for text in cost.not_covered)]
+
+
+def claim_of_chosen(cost: Choosing) -> str:
+    """What goes with the chosen run when it is published; it tells no secret number of trials."""
+    if cost.repeat is not None and cost.repeat.applies:
+        how = (
+            f"the best of a secret number of trials, geometric with mean {cost.repeat.mean:g}, "
+            "each with settings drawn by itself. That holds if nothing else of the sweep is "
+            "published"
+        )
+    else:
+        how = f"chosen among {cost.counted_trials} trials, which all count"
+    guarantee = f"epsilon {_up(cost.epsilon)} at delta {cost.delta:g}, under {cost.adjacency}"
+    first = (
+        f"This run was {how}. Its guarantee is therefore {guarantee}, not the one in its own "
+        "result.json."
+    )
+    seeded = [f"NOT PRIVATE: {cost.not_private}."] if cost.not_private else []
+    return "\n\n".join([first, *seeded, *(f"Not covered: {text}" for text in cost.not_covered)])
+
+
+def _up(epsilon: float) -> str:
+    """Four decimals, rounded up."""
+    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}" if math.isfinite(epsilon) else str(epsilon)
+
+
+def _repeat(
+    settings: Settings,
+    trials: Sequence[TrialRecord],
+    delta: float,
+    complete: bool,
+    planned: Sequence[PrivacyLedger],
+) -> RepeatCost | None:
+    finished = [PrivacyLedger.from_json(t.ledger) for t in trials if t.ledger and _whole(t)]
+    if not finished:
+        return None
+    random = settings.mean is not None
+    mean = float(settings.mean or len(trials))
+    cost = repeat_and_select([*planned, *finished], delta, mean=mean, shape=SHAPE)
+    words = (_APPLIES if complete else _UNFINISHED) if random else _HYPOTHETICAL
+    return RepeatCost(
+        epsilon=cost.epsilon,
+        applies=random and complete and bool(planned),
+        mean=mean,
+        shape=SHAPE,
+        words=words,
+    )
+
+
+def _whole(trial: TrialRecord) -> bool:
+    return trial.state == "finished"
+
+
+def _not_covered(settings: Settings) -> list[str]:
+    # Without the number of trials, which may be a secret.
+    fraction = settings.sweep.validation_fraction
+    return [
+        f"The validation rows, {fraction:.3g} of the training rows: no trial trained on them, but "
+        f"all were compared by their exact {settings.sweep.metric} there, so which run was chosen "
+        "depends on them, and nothing is guaranteed for these rows.",
+        "The test rows, on which the chosen run was measured.",
+    ]

@@ -1,0 +1,65 @@
+import json
+
+import pytest
+
+from benchmarks import cells
+from benchmarks.clock import Clock
+
+PLAIN = {"wall_ms": 2.0, "wall_ratio": 1.0, "cpu_ratio": 1.0, "growth_mb": 100.0}
+PRIVATE = {"wall_ms": 3.0, "wall_ratio": 1.5, "cpu_ratio": 1.4, "growth_mb": 120.0}
+
+
+def run(tmp_path, batches, clock=None):
+    path = cells.run_cells(
+        "one", lambda batch: {}, batches, 3, command="c", packages={}, clock=clock, folder=tmp_path
+    )
+    return json.loads(path.read_text())["cells"]
+
+
+@pytest.mark.parametrize("net", cells.BATCHES)
+def test_a_turn_has_two_to_a_hundred_steps_and_fewer_of_larger_batches(net):
+    counts = [cells.steps_of(net, batch) for batch in sorted(cells.BATCHES[net])]
+    assert counts == sorted(counts, reverse=True)
+    assert min(counts) >= 2
+    assert max(counts) <= 100
+
+
+def test_cells_are_in_order_of_size_whatever_order_they_ran_in(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "race", lambda *_: {"plain": PLAIN, "private": PRIVATE})
+    found = run(tmp_path, (1024, 64))
+    assert list(found) == ["64", "1024"]
+    assert found["64"]["private"] == PRIVATE
+
+
+def test_without_time_nothing_runs_and_the_cell_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "race", lambda *_: pytest.fail("ran"))
+    assert run(tmp_path, (64,), Clock(0.0)) == {"64": {"skipped": "no time left"}}
+
+
+def test_a_race_that_fails_leaves_its_reason_and_the_others(tmp_path, monkeypatch):
+    results = iter([RuntimeError("a worker\nended"), {"plain": PLAIN}])
+
+    def race(*_):
+        found = next(results)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(cells, "race", race)
+    assert run(tmp_path, (64, 256)) == {
+        "64": {"skipped": "a worker ended"},
+        "256": {"plain": PLAIN},
+    }
+
+
+def test_the_table_shows_ratios_and_reasons():
+    found = cells.table(
+        {
+            "64": {"plain": PLAIN, "private": PRIVATE, "hooks": {"skipped": "over 8 GB"}},
+            "256": {"skipped": "no time left"},
+        }
+    )
+    lines = found.splitlines()
+    assert lines[0] == "| batch | plain: ms | MB | private | hooks |"
+    assert lines[2] == "| 64 | 2.00 | 100.00 | 1.50 | over 8 GB |"
+    assert lines[3].count("no time left") == 4

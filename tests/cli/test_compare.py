@@ -1,0 +1,130 @@
+"""``lipdp compare``: lists on the command line, a table, and what fails."""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+
+import pytest
+
+from lipdp.cli.compare import _repeated
+from lipdp.results import RunResult
+from tests.cli.conftest import FIELDS
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        (["--epsilons", "1", "3", "--seeds", "3"], "--epsilons 1 --epsilons 3 --seeds 3"),
+        (["--epsilons", "1,3", "my.toml"], "--epsilons 1 --epsilons 3 my.toml"),
+        (["my.toml", "--epsilons=1,3", "8"], "my.toml --epsilons 1 --epsilons 3 --epsilons 8"),
+        (["--methods", "none", "dp-sgd", "x.toml"], "--methods none --methods dp-sgd x.toml"),
+        (["--epsilons", "much"], "--epsilons much"),
+        (["--seeds", "3", "--epsilons"], "--seeds 3 --epsilons"),
+        (["--set", "a=1", "--set", "b=2"], "--set a=1 --set b=2"),
+    ],
+)
+def test_lists_are_what_click_knows(given, seen):
+    assert _repeated(given) == seen.split()
+
+
+class Compared:
+    """Takes the place of the trainings."""
+
+    def __init__(self):
+        self.planned, self.failures, self.output = None, (), None
+
+    def planned_runs(self, config, epsilons, seeds, methods):
+        self.planned = (config, epsilons, seeds, methods)
+        return [
+            (method, epsilon, seed)
+            for method in methods
+            for epsilon in ((math.inf,) if method == "none" else epsilons)
+            for seed in range(seeds)
+        ]
+
+    def compare(self, runs, output, say):
+        say("training")
+        self.output = output
+        folders = []
+        for method, epsilon, seed in runs:
+            folder = output / f"{method}-{epsilon:g}-{seed}"
+            folder.mkdir(parents=True)
+            config = {"data": {"name": "adult"}, "privacy": {"epsilon": epsilon}}
+            test = {**FIELDS["test"], "accuracy": 0.8 + seed / 100}
+            spent = {**FIELDS["spent"], "epsilon": epsilon}
+            fields = {**FIELDS, "config": config, "spent": spent, "method": method, "test": test}
+            fields["peak_memory_bytes"] = 2**29
+            RunResult.model_validate(fields).save(folder / "result.json")
+            folders.append(folder)
+        return types.SimpleNamespace(folders=folders, failures=self.failures)
+
+
+@pytest.fixture
+def compared(monkeypatch, experiment):
+    import sys
+
+    fake = Compared()
+    module = types.ModuleType("lipdp.experiment.compare")
+    module.compare, module.planned_runs = fake.compare, fake.planned_runs
+    monkeypatch.setitem(sys.modules, "lipdp.experiment.compare", module)
+    return fake
+
+
+def test_the_table_has_a_line_a_method_and_epsilon(run, compared, tmp_path):
+    result = run("compare", "--epsilons", "1", "8", "--seeds", "2", "-o", "out")
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    table = {(line[0], line[1]): line for line in lines if line and line[0] in METHODS}
+    assert list(table) == [
+        ("clipless", "1"),
+        ("dp-sgd", "1"),
+        ("clipless", "8"),
+        ("dp-sgd", "8"),
+        ("none", "inf"),
+    ]
+    # Student's t at 1 degree of freedom: 12.706 * 0.01 / 2.
+    assert table["none", "inf"][2:6] == ["2", "0.8050", "+-", "0.0635"]
+    assert table["none", "inf"][-2:] == ["1.5", "512"]
+    written = {path.name for path in (tmp_path / "out").iterdir() if path.is_file()}
+    assert written == {"compare.html", "compare.csv", "compare.json"}
+
+
+METHODS = ("clipless", "dp-sgd", "none")
+
+
+def test_the_defaults(run, compared):
+    assert run("compare", "--set", "training.epochs=7").exit_code == 0
+    config, epsilons, seeds, methods = compared.planned
+    assert (epsilons, seeds, methods) == ((1.0, 3.0, 8.0), 3, METHODS)
+    assert config.training.epochs == 7
+    assert compared.output.as_posix() == "runs/compare-adult"
+
+
+def test_json_is_json_alone(run, compared):
+    result = run("compare", "--methods", "none", "--seeds", "1", "--json")
+    (row,) = json.loads(result.stdout)
+    assert (row["method"], row["epsilon"], row["accuracy"]) == ("none", "inf", "0.8000")
+
+
+def test_a_failure_shows_after_the_table(run, compared):
+    compared.failures = (("dp-sgd-epsilon1-seed0", "memory ran out"),)
+    result = run("compare", "--epsilons", "1", "--seeds", "1")
+    assert result.exit_code == 1
+    assert "dp-sgd-epsilon1-seed0 failed: memory ran out" in result.stderr
+    assert "clipless" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--epsilons", "much"], "'much'"),
+        (["--methods", "magic"], "'magic'"),
+        (["--epsilons"], "argument"),
+        (["nowhere.toml"], "nowhere.toml"),
+    ],
+)
+def test_bad_input(refused, compared, arguments, word):
+    assert word in refused("compare", *arguments)
+    assert compared.planned is None

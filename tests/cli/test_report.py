@@ -1,0 +1,74 @@
+"""``lipdp report``: three files, a table, and refusals in words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lipdp.results import RunResult
+
+
+@pytest.fixture
+def write(tmp_path, experiment):
+    def make(name):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        RunResult.model_validate({**experiment.fields, "name": name}).save(folder / "result.json")
+        return folder
+
+    return make
+
+
+def test_it_writes_three_files_and_says_where(run, write, tmp_path):
+    result = run("report", write("runs/a"), write("runs/b"), "-o", "out.html")
+    assert result.exit_code == 0, result.output
+    for name in ("out.html", "out.csv", "out.json"):
+        assert name in result.stdout
+        assert (tmp_path / name).stat().st_size
+    assert "0.8412" in result.stdout
+    assert "all 2 private runs together epsilon 15.96 at delta 2e-05" in result.stdout
+
+
+def test_a_folder_of_runs_and_the_default_name(run, write, tmp_path):
+    write("runs/a")
+    write("runs/b")
+    assert run("report", "runs").exit_code == 0
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert found["sections"][0]["cells"][0]["runs"] == ["runs/a", "runs/b"]
+
+
+def test_json_alone(run, write, tmp_path):
+    result = run("report", write("a"), "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == json.loads((tmp_path / "report.json").read_text())
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.csv", "report.json"])
+def test_nothing_is_replaced_unasked(run, write, tmp_path, name):
+    folder = write("a")
+    (tmp_path / name).write_text("mine")
+    result = run("report", folder)
+    assert result.exit_code == 2
+    assert "already exists" in result.stderr
+    assert (tmp_path / name).read_text() == "mine"
+    assert run("report", folder, "--overwrite").exit_code == 0
+    assert (tmp_path / name).read_text() != "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "no such folder"),
+        (["."], "no finished run"),
+        (["a", "-o", "out.pdf"], "end with .html"),
+        (["a", "-o", "no/where/out.html"], "folder of the report does not exist"),
+        ([], "Missing argument"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_exit_code_2(run, tmp_path, arguments, words):
+    result = run("report", *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []

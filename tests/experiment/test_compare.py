@@ -1,0 +1,141 @@
+"""Comparisons: which runs, which of them again, and what a failure does."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from lipdp.config import load_config
+from lipdp.errors import InvalidValue
+from lipdp.experiment.child import ChildFailed
+from lipdp.experiment.compare import compare, planned_runs
+from lipdp.results import RunResult
+
+MODULE = importlib.import_module("lipdp.experiment.compare")
+
+EMPTY = {
+    "name": "x",
+    "created": "2026-03-01T12:00:00+00:00",
+    "plan": {},
+    "statement": "A statement.",
+    "spent": {
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "steps": 6,
+        "sampling_rate": 0.05,
+        "noise_multiplier": 0.9,
+        "accountant": "pld",
+        "adjacency": "add-remove",
+    },
+    "test": {"rows": 100, "accuracy": 0.84, "auroc": 0.89, "majority_accuracy": 0.76},
+    "certified": [],
+    "lipschitz_constant": 1.0,
+    "training_rows": 400,
+    "seconds": 1.5,
+    "versions": {},
+}
+
+
+class Trainer:
+    """Takes the place of the processes."""
+
+    def __init__(self):
+        self.trained, self.failing, self.interrupting = [], {}, ()
+
+    def __call__(self, arguments, environment, on_line):
+        config, folder = Path(arguments[3]), Path(arguments[5])
+        self.trained.append(folder.name)
+        if folder.name in self.failing:
+            raise ChildFailed(2, self.failing[folder.name])
+        folder.mkdir(exist_ok=True)
+        tables = load_config(config).model_dump(mode="json")
+        result = {**EMPTY, "config": tables, "interrupted": folder.name in self.interrupting}
+        RunResult.model_validate(result).save(folder / "result.json")
+
+
+@pytest.fixture
+def trainer(monkeypatch):
+    fake = Trainer()
+    monkeypatch.setattr(MODULE, "run_child", fake)
+    monkeypatch.setattr(MODULE, "check_dp_sgd", lambda config: None)
+    return fake
+
+
+@pytest.fixture
+def base():
+    return load_config(None, ["data.split_seed=5", "privacy.noise_multiplier=2"])
+
+
+def test_every_method_epsilon_and_seed(base):
+    runs = planned_runs(base, [1.0, 2.5], 2)
+    assert [run.name for run in runs] == [
+        f"{name}-seed{seed}"
+        for seed in range(2)
+        for name in (
+            "clipless-epsilon1",
+            "clipless-epsilon2.5",
+            "dp-sgd-epsilon1",
+            "dp-sgd-epsilon2.5",
+            "none",
+        )
+    ]
+    last, other = runs[-1].config, runs[-2].config
+    assert last.training.method == "none"
+    assert (last.privacy.epsilon, last.privacy.noise_multiplier) == (None, 0.0)
+    assert (other.privacy.epsilon, other.privacy.noise_multiplier) == (2.5, None)
+    assert {run.config.data.split_seed for run in runs[:5]} == {5}
+    assert {run.config.data.split_seed for run in runs[5:]} == {6}
+    assert {run.config.training.initial_seed for run in runs} == {0, 1}
+    assert all(run.config.privacy.seed is None for run in runs)
+    assert all(run.config.loss == base.loss and run.config.model == base.model for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "seeds", "methods"),
+    [([], 1, ["none"]), ([1.0, 1.0], 1, ["none"]), ([1.0], 0, ["none"]), ([1.0], 1, [])],
+)
+def test_bad_plans_are_refused(base, epsilons, seeds, methods):
+    with pytest.raises(InvalidValue):
+        planned_runs(base, epsilons, seeds, methods)
+
+
+def test_finished_runs_are_kept_and_interrupted_ones_go_on(base, trainer, tmp_path):
+    runs = planned_runs(base, [1.0], 2)
+    trainer.interrupting = ("dp-sgd-epsilon1-seed0",)
+    first = compare(runs, tmp_path / "out")
+    assert trainer.trained == [run.name for run in runs]
+    assert len(first.folders) == 5 and not first.failures
+    trainer.trained, trainer.interrupting = [], ()
+    said = []
+    second = compare(runs, tmp_path / "out", said.append)
+    assert trainer.trained == ["dp-sgd-epsilon1-seed0"]
+    assert len(second.folders) == 6
+    assert "5 of 6 runs are finished already" in said[0]
+
+
+def test_a_failure_does_not_end_the_rest(base, trainer, tmp_path):
+    trainer.failing = {"dp-sgd-epsilon1-seed0": "warning\nError: memory ran out"}
+    said = []
+    done = compare(planned_runs(base, [1.0], 1), tmp_path / "out", said.append)
+    assert [folder.name for folder in done.folders] == ["clipless-epsilon1-seed0", "none-seed0"]
+    assert done.failures == (("dp-sgd-epsilon1-seed0", "memory ran out"),)
+    assert "dp-sgd-epsilon1-seed0: memory ran out" in said
+    assert any("min left" in line for line in said)
+    assert "none-seed0: accuracy 0.8400, 2 s" in said
+
+
+def test_runs_with_other_settings_are_not_mixed(base, trainer, tmp_path):
+    compare(planned_runs(base, [1.0], 1), tmp_path / "out")
+    trainer.trained = []
+    other = load_config(None, ["training.epochs=3"])
+    with pytest.raises(InvalidValue, match="other settings"):
+        compare(planned_runs(other, [1.0], 1), tmp_path / "out")
+    assert trainer.trained == []
+
+
+def test_only_runs_are_left(base, trainer, tmp_path):
+    compare(planned_runs(base, [1.0], 1, ["none"]), tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["none-seed0"]
+    saved = json.loads((tmp_path / "out" / "none-seed0" / "result.json").read_text())
+    assert saved["config"]["training"]["method"] == "none"

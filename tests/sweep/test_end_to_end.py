@@ -1,0 +1,173 @@
+"""``lipdp sweep`` as a person runs it: several processes, interruptions, both kinds of choosing."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lipdp
+from lipdp.config import load_config
+from lipdp.privacy import PrivacyLedger, composed
+
+pytestmark = pytest.mark.slow
+
+SCHEMA = """
+target = "y"
+classes = ["no", "yes"]
+[columns.a]
+kind = "number"
+range = [0.0, 1.0]
+"""
+SPACE = """
+[sweep]
+pruning = false
+[sweep.space]
+"optimizer.learning_rate" = { low = 0.1, high = 2.0, log = true }
+"model.widths" = [[], [4]]
+"training.batch_size" = [30, 60]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    a = np.random.default_rng(0).random(300)
+    frame = pd.DataFrame({"a": a, "y": np.where(a > 0.5, "yes", "no")})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "t.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+def command(folder, *arguments, epochs=2):
+    files = {"name": "", "path": "t.csv", "schema_path": "t.toml", "target": "y"}
+    changes = [f"data.{key}={value}" for key, value in files.items()]
+    changes += [f"training.epochs={epochs}", "privacy.delta=1e-4"]
+    sets = [word for change in changes for word in ("--set", change)]
+    text = subprocess.run(
+        [sys.executable, "-m", "lipdp", "config", "show", *sets],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    (folder / "s.toml").write_text(text + SPACE)
+    return [sys.executable, "-m", "lipdp", "sweep", "s.toml", *map(str, arguments)]
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": str(Path(lipdp.__file__).parent.parent)}
+
+
+def sweep(folder, *arguments, epochs=2):
+    done = subprocess.run(
+        command(folder, *arguments, epochs=epochs),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def result_in(folder, name="s"):
+    return json.loads((folder / "runs" / name / "sweep.json").read_text())
+
+
+def check_costs(found):
+    ledgers = [PrivacyLedger.from_json(t["ledger"]) for t in found["trials"] if t["ledger"]]
+    cost = found["choosing"]
+    assert cost["together"] == composed(ledgers, 1e-4).epsilon > cost["alone"]
+    return cost
+
+
+def test_two_processes_then_more_trials(folder):
+    said = sweep(folder, "--trials", 3, "--jobs", 2)
+    first = result_in(folder)
+    assert said.count(" trial ") >= 3 and "all that were tried (3)" in said
+    assert [t["state"] for t in first["trials"]] == ["finished"] * 3
+    assert check_costs(first)["epsilon"] == first["choosing"]["together"]
+    best = first["best"]
+    assert best["value"] == max(t["value"] for t in first["trials"])
+    # 300 rows, of which 60 test; 48 of the other 240 choose.
+    assert best["test"]["rows"] == 60
+    run = folder / "runs/s/trials" / best["run"]
+    assert json.loads((run / "result.json").read_text())["test"]["rows"] == 48
+    assert load_config(run / "config.toml").data.validation_fraction == 0.2
+    assert "all that were tried (3)" in (folder / "runs/s/report.html").read_text()
+    assert "among 3 trials" in (run / "guarantee.txt").read_text()
+
+    again = sweep(folder, "--trials", 4)
+    second = result_in(folder)
+    assert "4/4  trial 3" in again and "trial 2 finished" not in again
+    assert second["trials"][:3] == first["trials"]
+    assert check_costs(second)["together"] > first["choosing"]["together"]
+    assert len(list((folder / "runs/s/trials").glob("*/guarantee.txt"))) == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_what_was_interrupted_goes_on(folder, how):
+    words = command(folder, "--trials", 2, epochs=30)
+    process = subprocess.Popen(words, cwd=folder, env=environment(), stderr=subprocess.PIPE)
+    trials = folder / "runs/s/trials"
+    ledger_file = trials / ".000.unfinished/backup.privacy_ledger.json"
+    wait_for(ledger_file.is_file)
+    time.sleep(0.3)
+    process.send_signal(how)
+    _, stderr = process.communicate(timeout=90)
+    assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
+    before = settled(ledger_file)
+    assert 0 < before < 30 * 9
+    if how == signal.SIGINT:
+        assert b"The same command goes on" in stderr
+        found = result_in(folder)
+        assert not found["choosing"]["final"] and found["trials"][0]["state"] == "running"
+        assert found["trials"][0]["steps"] == before
+
+    sweep(folder, "--trials", 2, epochs=30)
+    found = result_in(folder)
+    assert [t["state"] for t in found["trials"]] == ["finished"] * 2
+    # One trial was begun twice, and its ledger holds what both processes spent.
+    assert found["trials"][0]["steps"] >= before
+    check_costs(found)
+    assert [p.name for p in trials.iterdir() if "unfinished" in p.name or "partial" in p.name] == []
+
+
+def test_a_random_number_of_trials(folder):
+    sweep(folder, "--random-trials", 1, "--output", "runs/r", "--set", "privacy.epsilon=1")
+    found = result_in(folder, "r")
+    # With mean 1 the geometric number is 1, and the best of one costs what one costs, by Renyi
+    # divergences and the costliest of both batch sizes.
+    assert len(found["trials"]) == 1 and len(found["trials"][0]["run"]) == 12
+    cost = found["choosing"]
+    assert cost["repeat"]["applies"] and cost["epsilon"] == cost["repeat"]["epsilon"]
+    assert math.isfinite(cost["epsilon"]) and cost["epsilon"] >= cost["alone"]
+
+
+def wait_for(condition, seconds=120):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+def settled(path):
+    """The steps in a ledger file, once no process writes it any more."""
+    steps = -1
+    for _ in range(60):
+        now = PrivacyLedger.from_json(path.read_text()).steps
+        if now == steps:
+            return steps
+        steps = now
+        time.sleep(1.0)
+    raise AssertionError("the worker outlives its parent")
