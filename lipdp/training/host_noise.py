@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,9 @@ import numpy as np
 
 from lipdp.privacy import RoundedGaussian
 from lipdp.training.mechanism import Mechanism
+
+# Float64 normals that fit into a processor's nearest cache until they are rounded.
+_PART = 4096
 
 
 class HostNoise(abc.ABC):
@@ -20,11 +24,11 @@ class HostNoise(abc.ABC):
     """
 
     def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
-        self._shapes = tuple(shapes)
+        self.shapes = tuple(shapes)
 
     @abc.abstractmethod
-    def draw(self, mechanism: Mechanism, factor: float) -> list[np.ndarray]:
-        """One array a variable.
+    def draw(self, mechanism: Mechanism, factor: float) -> np.ndarray:
+        """A new array of shape (P,): the entries of one variable after those of the other.
 
         Args:
             mechanism: Standard deviations and grids.
@@ -53,15 +57,21 @@ class PlainHostNoise(HostNoise):
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lipdp-noise")
         self._next = self._thread.submit(self._normals)
 
-    def draw(self, mechanism: Mechanism, factor: float) -> list[np.ndarray]:
+    def draw(self, mechanism: Mechanism, factor: float) -> np.ndarray:
         """Standard normals, which are handed out once; the step itself scales them."""
         draws = self._next.result()
         self._next = self._thread.submit(self._normals)
         return draws
 
-    def _normals(self) -> list[np.ndarray]:
-        draws = (self._generator.standard_normal(shape) for shape in self._shapes)
-        return [draw.astype(self._dtype, copy=False) for draw in draws]
+    def _normals(self) -> np.ndarray:
+        # A new array each time: a backend may use it in place, in a step that still runs.
+        draws = np.empty(sum(map(math.prod, self.shapes)), self._dtype)
+        part = np.empty(_PART)
+        for start in range(0, len(draws), _PART):
+            some = part[: len(draws) - start]
+            self._generator.standard_normal(out=some)
+            draws[start : start + _PART] = some
+        return draws
 
 
 class SecureNoise(HostNoise):
@@ -71,14 +81,14 @@ class SecureNoise(HostNoise):
         super().__init__(shapes)
         self._source = RoundedGaussian()
 
-    def draw(self, mechanism: Mechanism, factor: float) -> list[np.ndarray]:
+    def draw(self, mechanism: Mechanism, factor: float) -> np.ndarray:
         """Whole numbers of grid widths, with the standard deviation of this step."""
-        parts = zip(self._shapes, mechanism.stddevs, mechanism.grids, strict=True)
-        return [
-            np.zeros(shape)
-            if grid is None
-            else self._source.draw(
-                stddev * factor, grid.width, int(np.prod(shape, dtype=np.int64))
-            ).reshape(shape)
-            for shape, stddev, grid in parts
-        ]
+        parts = zip(self.shapes, mechanism.stddevs, mechanism.grids, strict=True)
+        return np.concatenate(
+            [
+                np.zeros(math.prod(shape))
+                if grid is None
+                else self._source.draw(stddev * factor, grid.width, math.prod(shape))
+                for shape, stddev, grid in parts
+            ]
+        )

@@ -68,21 +68,24 @@ class NoiseState:
             rounded = np.nextafter(rounded, np.float32(np.inf))
         self.factor.assign(rounded)
 
-    def load(self, draws: Sequence[np.ndarray]) -> None:
-        """Brings noise for the next step, one array a variable: normals, or whole numbers.
+    def load(self, draws: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Brings noise for the next step: normals, or whole numbers.
+
+        Args:
+            draws: Shape (P,), the entries of one variable after those of the other.
+            shapes: Of the variables that it was drawn for.
 
         Raises:
-            InvalidState: If the arrays have other shapes than the variables.
+            InvalidState: If these are other shapes than those that room was made for.
         """
-        shapes = [tuple(draw.shape) for draw in draws]
-        if shapes != self._shapes:
+        if [*shapes] != self._shapes:
             raise InvalidState(
                 "The noise does not match the variables that room was made for",
-                received=shapes,
+                received=[*shapes],
                 fix="Compile the model again after changing `trainable`",
             )
         kind = keras.backend.standardize_dtype(self._buffer.dtype)
-        self._buffer.assign(np.concatenate([d.ravel() for d in draws]).astype(kind, copy=False))
+        self._buffer.assign(draws.astype(kind, copy=False))
         self._fresh.assign(1.0)
 
     def add(self, sums: Sequence[Any], mechanism: Mechanism, scales: Sequence[Any]) -> list[Any]:

@@ -126,7 +126,7 @@ def _armed(model: keras.Model, plan: TrainingPlan) -> StepGate:
         if source is not None:
             # A traced step may keep the variables' values to itself between steps.
             getattr(model, "jax_state_sync", lambda: None)()
-            optimizer.noise.load(source.draw(mechanism, factor))
+            optimizer.noise.load(source.draw(mechanism, factor), source.shapes)
 
     return StepGate(model, mechanism.micro_batches, bring_noise)
 

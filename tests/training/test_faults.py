@@ -20,7 +20,7 @@ from lipdp.privacy import PoissonSampler
 from lipdp.testing import check_sampler
 from lipdp.training import devices
 from lipdp.training.host_noise import PlainHostNoise
-from lipdp.training.noise import NoiseSource
+from lipdp.training.noise import NoiseSource, cut
 from lipdp.training.noise_state import NoiseState
 from lipdp.training.optimizer import PrivateOptimizer
 
@@ -80,16 +80,16 @@ def change_noise(request, monkeypatch):
         original = PlainHostNoise._normals
 
         def drawn(self, shapes):
-            self._shapes, kept = shapes, self._shapes
+            self.shapes, kept = shapes, self.shapes
             draws = original(self)
-            self._shapes = kept
-            return draws
+            self.shapes = kept
+            return cut(draws, shapes)
 
-        monkeypatch.setattr(
-            PlainHostNoise,
-            "_normals",
-            lambda self: [np.asarray(d) for d in changed(lambda s: drawn(self, s), self._shapes)],
-        )
+        def normals(self):
+            draws = changed(lambda shapes: drawn(self, shapes), self.shapes)
+            return np.concatenate([np.ravel(draw) for draw in draws])
+
+        monkeypatch.setattr(PlainHostNoise, "_normals", normals)
 
     return change
 

@@ -19,14 +19,13 @@ def state():
 
 def test_each_variable_gets_its_own_part():
     noise, sums = state(), [np.zeros(s, "float32") for s in SHAPES]
-    draws = [np.arange(6.0).reshape(2, 3), np.arange(6.0, 10.0)]
-    noise.load(draws)
+    noise.load(np.arange(10.0), SHAPES)
     noisy = noise.add(sums, Mechanism((2.0, 3.0), 1, from_host=True), [1.0, 1.0])
-    np.testing.assert_array_equal(np.asarray(noisy[0]), 2.0 * draws[0])
-    np.testing.assert_array_equal(np.asarray(noisy[1]), 3.0 * draws[1])
+    np.testing.assert_array_equal(np.asarray(noisy[0]), 2.0 * np.arange(6.0).reshape(2, 3))
+    np.testing.assert_array_equal(np.asarray(noisy[1]), 3.0 * np.arange(6.0, 10.0))
 
 
 @pytest.mark.parametrize("shapes", [[(4,), (2, 3)], [(3, 2), (4,)], [(10,)]])
 def test_other_shapes_of_the_same_size_are_refused(shapes):
     with pytest.raises(InvalidState, match="does not match"):
-        state().load([np.zeros(shape) for shape in shapes])
+        state().load(np.zeros(10), shapes)

@@ -67,9 +67,9 @@ def test_noise_that_was_not_renewed_spoils_the_weights(make_model, rows, monkeyp
     brought = []
     original = lipdp.training.noise_state.NoiseState.load
 
-    def once(self, draws):
+    def once(self, draws, shapes):
         if not brought:
-            original(self, draws)
+            original(self, draws, shapes)
         brought.append(1)
 
     monkeypatch.setattr(lipdp.training.noise_state.NoiseState, "load", once)
