@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,6 +71,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder that holds registered data sets, so that none is downloaded.",
 )
+@click.option(
+    "--limit-rows",
+    type=int,
+    metavar="N",
+    help="Train on so many of the rows, and test on a share of the test rows, for a quick try.",
+)
 @_runs.overrides_option
 @click.option(
     "--output",
@@ -104,6 +111,7 @@ def command(
     schema: Path | None,
     target: str | None,
     data_dir: Path | None,
+    limit_rows: int | None,
     overrides: tuple[str, ...],
     output: Path | None,
     overwrite: bool,
@@ -133,12 +141,12 @@ def command(
         return
     chosen = [
         *_data_overrides(data, schema, target),
-        *([] if data_dir is None else [_runs.override("data.dir", str(data_dir))]),
+        *_given({"data.dir": data_dir, "data.limit_rows": limit_rows}),
         *_privacy_overrides(config, epsilon, delta, noise_multiplier),
-        *_mechanism_overrides(sampling, adjacency, secure_noise),
-        *([] if method is None else [_runs.override("training.method", method)]),
-        *_preprocess_overrides(preprocess, preprocess_share),
-        *([] if tensorboard is None else [_runs.override("training.tensorboard", tensorboard)]),
+        *_given({"privacy.sampling": sampling, "privacy.adjacency": adjacency}),
+        *(["privacy.secure_noise=true"] if secure_noise else []),
+        *_given({"preprocess.kind": preprocess, "preprocess.share": preprocess_share}),
+        *_given({"training.method": method, "training.tensorboard": tensorboard}),
         *overrides,
     ]
     run = load_config(config, chosen)
@@ -182,9 +190,8 @@ def _data_overrides(data: Path | None, schema: Path | None, target: str | None) 
             fix=f"Begin a schema with `lipdp schema {data}{naming} > my.toml`, complete it from "
             f"what is public, then add --schema my.toml{naming}",
         )
-    files = {"data.path": str(data), "data.schema_path": str(schema), "data.target": target}
-    given = {key: value for key, value in files.items() if value is not None}
-    return ["data.name=", *(_runs.override(key, value) for key, value in given.items())]
+    files = {"data.path": data, "data.schema_path": schema, "data.target": target}
+    return ["data.name=", *_given(files)]
 
 
 def _privacy_overrides(
@@ -193,25 +200,22 @@ def _privacy_overrides(
     delta: float | None,
     noise_multiplier: float | None,
 ) -> list[str]:
-    given = {"epsilon": epsilon, "delta": delta, "noise_multiplier": noise_multiplier}
-    chosen = [f"privacy.{key}={value}" for key, value in given.items() if value is not None]
+    numbers = {"epsilon": epsilon, "delta": delta, "noise_multiplier": noise_multiplier}
+    # As TOML, which knows nan and inf, so that the configuration can refuse them.
+    chosen = [f"privacy.{key}={value}" for key, value in numbers.items() if value is not None]
     if config is None and epsilon is None and noise_multiplier is not None:
         # Nobody asked for the packaged default's budget, so it must not stop the run.
         return ["privacy.epsilon=", *chosen]
     return chosen
 
 
-def _mechanism_overrides(
-    sampling: str | None, adjacency: str | None, secure_noise: bool
-) -> list[str]:
-    given = {"sampling": sampling, "adjacency": adjacency}
-    chosen = [_runs.override(f"privacy.{k}", v) for k, v in given.items() if v is not None]
-    return [*chosen, "privacy.secure_noise=true"] if secure_noise else chosen
-
-
-def _preprocess_overrides(kind: str | None, share: float | None) -> list[str]:
-    given = {"kind": kind, "share": share}
-    return [_runs.override(f"preprocess.{k}", v) for k, v in given.items() if v is not None]
+def _given(values: Mapping[str, object]) -> list[str]:
+    """Overrides of the keys that have a value."""
+    return [
+        _runs.override(key, str(value) if isinstance(value, Path) else value)
+        for key, value in values.items()
+        if value is not None
+    ]
 
 
 def _default_output(run: RunConfig) -> Path:

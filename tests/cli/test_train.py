@@ -49,7 +49,14 @@ def test_options_become_overrides(run, experiment):
     run("train", "--epsilon", "3", "--delta", "1e-6", "--set", "training.epochs=7")
     config = experiment.calls[0]["config"]
     assert (config.privacy.epsilon, config.privacy.delta) == (3.0, 1e-6)
-    assert config.training.epochs == 7
+    assert config.training.epochs == 7 and config.data.limit_rows is None
+
+
+def test_few_rows_for_a_quick_try(run, experiment):
+    run("train", "--limit-rows", "500")
+    assert experiment.calls[0]["config"].data.limit_rows == 500
+    answer = run("train", "--limit-rows", "0")
+    assert answer.exit_code == 2 and "data.limit_rows" in answer.output
 
 
 def test_a_set_wins_over_an_option(run, experiment):
