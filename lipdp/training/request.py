@@ -13,6 +13,7 @@ from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
 from lipdp.training.callbacks import deletes_backup, ledger_path, unknown_callbacks
+from lipdp.training.heap import HeapReuse
 from lipdp.training.ledger_callback import LedgerCallback, RemoveLedgerFile
 from lipdp.training.ledger_file import LedgerFile
 from lipdp.training.preparation import Sizes, prepare_batches, prepare_stream
@@ -59,6 +60,7 @@ class FitRequest:
             "shuffle": False,
             "callbacks": [
                 LedgerCallback(state.plan, state.gate, file, batches.parts_per_epoch),
+                HeapReuse(),
                 *callbacks,
                 *self._after_backup(callbacks, file),
             ],
