@@ -146,7 +146,8 @@ class PrivateTraining(SavedWithLedger):
             verbose: As in Keras.
             callbacks: As in Keras; one that decides by a training quantity is refused.
             validation_split: Fraction of the last rows that are held out, as in Keras.
-            validation_data: Held-out data; its metrics are exact and not covered by epsilon.
+            validation_data: Held-out data; its metrics are exact and not covered by epsilon. By
+                default as many rows are read at a time as in a part of a batch.
             micro_batch_size: Most rows that are processed at a time; a larger batch is summed up
                 in parts, with one noise and one accounted step. By default a batch is one part.
             groups: The user of each row, shape (N,): then the unit of privacy is a user.
@@ -185,7 +186,8 @@ class PrivateTraining(SavedWithLedger):
             ledger_file=ledger_file,
             **options,
         )
-        return super().fit(verbose=verbose, **{**kwargs, **asked.prepare(self, self._private)})
+        given = {"validation_batch_size": asked.rows_at_a_time, **kwargs}
+        return super().fit(verbose=verbose, **{**given, **asked.prepare(self, self._private)})
 
     def make_train_function(self, force: bool = False) -> Any:
         """As in Keras; in private training a step runs only after it was recorded."""

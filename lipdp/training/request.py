@@ -40,6 +40,11 @@ class FitRequest:
     validation_split: float
     validation_data: Any
 
+    @property
+    def rows_at_a_time(self) -> int:
+        """Rows that are expected to be processed at a time."""
+        return self.batch_size if self.micro_batch_size is None else self.micro_batch_size
+
     def prepare(self, model: keras.Model, state: PrivateState) -> dict[str, Any]:
         """Makes everything ready and returns the arguments of Keras' ``fit``."""
         callbacks = list(self.callbacks or ())

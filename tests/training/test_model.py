@@ -124,6 +124,23 @@ class TestRefusals:
 
 
 class TestAsInKeras:
+    @pytest.mark.parametrize(
+        ("options", "batches"),
+        [
+            ({}, 4),
+            ({"micro_batch_size": 25}, 8),
+            ({"validation_batch_size": 200}, 1),
+            ({"validation_split": 0.5, "validation_data": None}, 2),
+        ],
+    )
+    def test_held_out_rows_are_read_by_the_batch_size(self, make_model, rows, options, batches):
+        read = []
+        seen = keras.callbacks.Callback()
+        seen.on_test_batch_end = lambda batch, logs=None: read.append(1)
+        given = {"validation_data": rows, **options}
+        make_model(BUDGET).fit(*rows, batch_size=50, verbose=0, callbacks=[seen], **given)
+        assert len(rows[1]) == 200 and len(read) == batches
+
     def test_weights_enter_their_set_before_the_first_step(self, make_model, rows):
         model = make_model(lipdp.PrivacyBudget(noise_multiplier=0.0, delta=1e-5, seed=0))
         model.layers[1].kernel.assign(50.0 * np.eye(4, 6))
