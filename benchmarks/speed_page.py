@@ -112,6 +112,18 @@ def memory_table(found: Mapping[str, cells.Cell]) -> str:
     return markdown(["batch", *names], rows)
 
 
+def peak_table(found: Mapping[str, cells.Cell]) -> str:
+    """The most memory of a private process over that of the same network without privacy."""
+    styles = [n.removeprefix("private ") for n in cells.names(found) if n.startswith("private ")]
+    rows = [[batch, *(_peak(one, style) for style in styles)] for batch, one in found.items()]
+    return markdown(["batch", *styles], rows) if styles else ""
+
+
+def _peak(cell: cells.Cell, style: str) -> str:
+    private, other = (cell.get(f"{k} {style}", {}).get("peak_mb") for k in ("private", "lipschitz"))
+    return "-" if private is None or other is None else f"{private / other:.2f}"
+
+
 def _memory(cell: cells.Cell, name: str) -> str:
     grown, plain = (cell.get(one, {}).get("growth_mb") for one in (name, "plain"))
     if grown is None or plain is None:
@@ -126,10 +138,13 @@ def step_sections(folder: Path) -> Iterator[str]:
         if records:
             yield f"### {described}\n"
         for framework, record in records.items():
-            yield f"{title(framework)}, times ({said_versions(record)}):\n"
+            yield f"{title(framework)}, times ({said_origin(record)}):\n"
             yield cells.table(record["cells"])
             yield "Memory:\n"
             yield memory_table(record["cells"])
+            if peaks := peak_table(record["cells"]):
+                yield "Most memory of a process, private over lipschitz:\n"
+                yield peaks
 
 
 def other_sections(folder: Path) -> Iterator[str]:
@@ -138,13 +153,14 @@ def other_sections(folder: Path) -> Iterator[str]:
         record = read(folder, name)
         if record:
             yield f"## {heading}\n"
-            yield f"{words} ({said_versions(record)})\n"
+            yield f"{words} ({said_origin(record)})\n"
             yield table(record["cells"])
 
 
-def said_versions(record: Record) -> str:
-    """All that are known."""
-    return ", ".join(f"{name} {number}" for name, number in record["versions"].items() if number)
+def said_origin(record: Record) -> str:
+    """The processor, and all versions that are known."""
+    known = [f"{name} {number}" for name, number in record["versions"].items() if number]
+    return ", ".join([record["machine"]["processor"], *known])
 
 
 def machines(folder: Path) -> str:

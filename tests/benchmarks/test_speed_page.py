@@ -35,6 +35,13 @@ def test_growth_is_no_ratio_to_a_process_that_hardly_grew():
     assert "| 64 | 42 MB |" in speed_page.memory_table({"64": small})
 
 
+def test_peaks_of_private_processes_stand_over_those_of_the_same_network():
+    cell = {"private relu": {"peak_mb": 950.0}, "lipschitz relu": {"peak_mb": 1000.0}}
+    table = speed_page.peak_table({"64": cell, "256": {"skipped": "no time left"}})
+    assert "| 64 | 0.95 |" in table and "| 256 | - |" in table
+    assert speed_page.peak_table({"64": {"hooks": {"peak_mb": 1.0}}}) == ""
+
+
 def test_parts_without_a_result_have_no_section(tmp_path):
     assert "## Certificates" not in speed_page.page(results(tmp_path))
     write("certificates", {}, "", command="c", packages={}, folder=tmp_path)
