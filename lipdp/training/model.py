@@ -146,15 +146,15 @@ class PrivateTraining(SavedWithLedger):
             verbose: As in Keras.
             callbacks: As in Keras; one that decides by a training quantity is refused.
             validation_split: Fraction of the last rows that are held out, as in Keras.
-            validation_data: Held-out data; its metrics are exact and not covered by epsilon. By
-                default as many rows are read at a time as in a part of a batch.
+            validation_data: Held-out data; its metrics are exact and not covered by epsilon.
             micro_batch_size: Most rows that are processed at a time; a larger batch is summed up
                 in parts, with one noise and one accounted step. By default a batch is one part.
             groups: The user of each row, shape (N,): then the unit of privacy is a user.
             max_examples_per_user: Most rows of a user (needs groups); of more a random part stays.
             ledger_file: Where the ledger is kept, durable before each step, and continued from.
                 With ``BackupAndRestore`` it is by default in the backup's folder.
-            **kwargs: Keras' other options.
+            **kwargs: Keras' other options. ``validation_batch_size`` is by default the expected
+                size of a part of a batch, in whole rows for each device.
 
         Guarantees:
             * Each step is the Gaussian mechanism on a draw of the budget's sampling, with the
@@ -184,10 +184,10 @@ class PrivateTraining(SavedWithLedger):
             groups=groups,
             max_examples_per_user=max_examples_per_user,
             ledger_file=ledger_file,
+            validation_batch_size=kwargs.pop("validation_batch_size", None),
             **options,
         )
-        given = {"validation_batch_size": asked.rows_at_a_time, **kwargs}
-        return super().fit(verbose=verbose, **{**given, **asked.prepare(self, self._private)})
+        return super().fit(verbose=verbose, **{**kwargs, **asked.prepare(self, self._private)})
 
     def make_train_function(self, force: bool = False) -> Any:
         """As in Keras; in private training a step runs only after it was recorded."""

@@ -13,6 +13,7 @@ from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
 from lipdp.training.callbacks import deletes_backup, ledger_path, unknown_callbacks
+from lipdp.training.devices import devices_of
 from lipdp.training.heap import HeapReuse
 from lipdp.training.ledger_callback import LedgerCallback, RemoveLedgerFile
 from lipdp.training.ledger_file import LedgerFile
@@ -39,11 +40,7 @@ class FitRequest:
     callbacks: Sequence[keras.callbacks.Callback] | None
     validation_split: float
     validation_data: Any
-
-    @property
-    def rows_at_a_time(self) -> int:
-        """Rows that are expected to be processed at a time."""
-        return self.batch_size if self.micro_batch_size is None else self.micro_batch_size
+    validation_batch_size: int | None
 
     def prepare(self, model: keras.Model, state: PrivateState) -> dict[str, Any]:
         """Makes everything ready and returns the arguments of Keras' ``fit``."""
@@ -70,7 +67,14 @@ class FitRequest:
                 *self._after_backup(callbacks, file),
             ],
             "validation_data": validation,
+            "validation_batch_size": self.validation_batch_size or self._rows_at_a_time(model),
         }
+
+    def _rows_at_a_time(self, model: keras.Model) -> int:
+        """Those that a part of a batch is expected to have, as many for each device."""
+        rows = self.micro_batch_size or self.batch_size
+        devices = devices_of(model).parts
+        return -(-rows // devices) * devices
 
     def _after_backup(
         self, callbacks: Sequence[keras.callbacks.Callback], file: LedgerFile | None

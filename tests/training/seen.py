@@ -87,9 +87,9 @@ def assert_noise_serves_once(run):
     """Noise that was not renewed makes NaN: using it twice would publish a difference of sums."""
     load, brought = NoiseState.load, []
 
-    def once(self, draws):
+    def once(self, draws, shapes):
         if not brought:
-            load(self, draws)
+            load(self, draws, shapes)
         brought.append(1)
 
     NoiseState.load = once
