@@ -71,6 +71,7 @@ PARTS = (
     Part("sampler", "sampler", 2),
     Part("certificates", "certificates", 2),
     Part("scale", "scale", 4),
+    Part("profile", "step_profile", 1),
     Part("end-to-end", "end_to_end", 6, data=True),
     Part("mlp-tensorflow", "step_time", 8, ("--net", "mlp")),
     Part("cnn-tensorflow", "step_time", 8, ("--net", "cnn")),

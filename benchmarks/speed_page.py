@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from benchmarks import accounting, cells, certificates, end_to_end, sampler, scale
+from benchmarks import accounting, cells, certificates, end_to_end, sampler, scale, step_profile
 from benchmarks.race import ROOT
 from benchmarks.record import RESULTS, markdown
 from benchmarks.speed_figure import draw
@@ -57,6 +57,13 @@ PARTS = {
         "`--method none`: the same Lipschitz network and rows, no privacy. MB is the peak of "
         "resident memory.",
         end_to_end.table,
+    ),
+    "step_profile": (
+        "Where the time of a step goes",
+        "Milliseconds of all threads together, by TensorFlow's profiler, for the MLP with ReLU at "
+        "1,024 rows. PyFunc draws and gathers the batches of a private training, beside its steps. "
+        "Not in it: what is no operation of TensorFlow, such as the thread that draws noise.",
+        step_profile.table,
     ),
     "accounting": (
         "Accounting and calibration",
