@@ -11,9 +11,9 @@ import keras
 
 # Of mallopt(3).
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-#: Where glibc's own rule ends on 64 bits: the larger arrays a program frees, up to this size, the
-#: larger those that it serves from its heap; twice as much may lie free at the heap's end.
-_LARGEST = 32 << 20
+#: Larger arrays get pages of their own: kept in the heap they let memory grow by 200 MB. glibc's own
+#: rule may go to 32 MiB; twice this may lie free at the end of the heap.
+_LARGEST = 8 << 20
 _CHOSEN_BY_USER = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
 
@@ -33,7 +33,7 @@ class HeapReuse(keras.callbacks.Callback):
 
 
 def serve_from_heap(environment: Mapping[str, str]) -> bool:
-    """Sets glibc's thresholds to where its own rule would bring them; returns whether it did.
+    """Sets glibc's thresholds for arrays of up to 8 MiB; returns whether it did.
 
     Args:
         environment: Variables that may say what the user wants instead.
