@@ -11,8 +11,8 @@ import keras
 
 # Of mallopt(3).
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-#: Larger arrays get pages of their own: kept in the heap they let memory grow by 200 MB. glibc's own
-#: rule may go to 32 MiB; twice this may lie free at the end of the heap.
+#: Larger arrays get pages of their own: kept in the heap they let memory grow by 200 MB; glibc's
+#: rule may go to 32 MiB. Twice this may lie free at the end of the heap.
 _LARGEST = 8 << 20
 _CHOSEN_BY_USER = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
