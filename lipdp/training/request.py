@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,7 @@ class FitRequest:
             "shuffle": False,
             "callbacks": [
                 LedgerCallback(state.plan, state.gate, file, batches.parts_per_epoch),
-                HeapReuse(),
+                HeapReuse(self._rows_at_a_time(model) * _row_bytes(model)),
                 *callbacks,
                 *self._after_backup(callbacks, file),
             ],
@@ -127,6 +128,15 @@ class FitRequest:
             raise InvalidData("groups and y have different lengths", received=len(groups))
         seed = state.budget.seed if state.budget is not None else None
         return grouped_rows(groups, self.max_examples_per_user, seed)
+
+
+def _row_bytes(model: keras.Model) -> int:
+    """Bytes of a row of inputs; what has no fixed shape counts as nothing."""
+    return sum(
+        math.prod(given.shape[1:]) * np.dtype(given.dtype).itemsize
+        for given in model.inputs
+        if None not in given.shape[1:]
+    )
 
 
 def _in_chunks(data: Any) -> Any:
