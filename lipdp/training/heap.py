@@ -32,8 +32,8 @@ class HeapReuse(keras.callbacks.Callback):
 
     Args:
         batch_bytes: Expected size of the inputs that are processed at a time: arrays of that size
-            are served from the heap, from 8 MiB on up to 32 MiB. What lies free in it is bounded
-            by twice as much for each thread, so that memory grows with the batch alone.
+            are served from the heap, at least those of 8 MiB and at most those of 32 MiB. Twice as
+            much may lie free at the end of each thread's heap.
     """
 
     def __init__(self, batch_bytes: int) -> None:
