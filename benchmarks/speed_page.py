@@ -58,11 +58,18 @@ PARTS = {
         "resident memory.",
         end_to_end.table,
     ),
-    "step_profile": (
-        "Where the time of a step goes",
+    "step_profile_mlp": (
+        "Where the time of a step goes: MLP",
         "Milliseconds of all threads together, by TensorFlow's profiler, for the MLP with ReLU at "
         "1,024 rows. PyFunc draws and gathers the batches of a private training, beside its steps. "
         "Not in it: what is no operation of TensorFlow, such as the thread that draws noise.",
+        step_profile.table,
+    ),
+    "step_profile_cnn": (
+        "Where the time of a step goes: CNN",
+        "The same for the CNN. The plain network's convolutions with bias and activation are one "
+        "operation that the profiler names otherwise. MaxMin is Split, Greater, SelectV2 and "
+        "ConcatV2; a pooling by the norm is Square, AvgPool and what follows it.",
         step_profile.table,
     ),
     "accounting": (

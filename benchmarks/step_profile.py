@@ -1,6 +1,6 @@
 """Which operations a step's time goes to, by TensorFlow's profiler.
 
-Run: python -m benchmarks.step_profile --batch 1024
+Run: python -m benchmarks.step_profile --net cnn
 """
 
 from __future__ import annotations
@@ -18,8 +18,18 @@ from benchmarks import clock as clocks
 from benchmarks.clock import Clock
 from benchmarks.record import markdown, versions, write
 
-#: Constrained networks of the MLP with and without privacy.
-KINDS = ("lipschitz", "private")
+#: By network, what is profiled: names of its columns with kind, activation and pooling.
+CELLS = {
+    "mlp": {"lipschitz": ("lipschitz", "relu", ""), "private": ("private", "relu", "")},
+    "cnn": {
+        "plain": ("plain", "", ""),
+        "private relu max": ("private", "relu", "max"),
+        "private max_min max": ("private", "max_min", "max"),
+        "private max_min l2": ("private", "max_min", "l2"),
+    },
+}
+#: Steps of an epoch.
+_STEPS = {"mlp": 60, "cnn": 12}
 _MOST_ROWS = 14
 #: The end of "NAME:KIND"; two colons stand in what contains operations.
 _OPERATION = re.compile(r"[^:]:([A-Za-z]\w*)$")
@@ -51,18 +61,17 @@ def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
     return markdown(["ms of a step", *kinds], [["all operations", *total.values()], *rows])
 
 
-def profiled(kind: str, batch: int, steps: int) -> dict[str, Any]:
+def profiled(cell: Mapping[str, Any], batch: int, steps: int) -> dict[str, Any]:
     """Profiles the fourth epoch of a training."""
     import keras
     import numpy as np
     import tensorflow as tf
 
-    from benchmarks.workers.keras_steps import CLASSES, make_model
+    from benchmarks.workers.keras_steps import CLASSES, SHAPES, make_model
 
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((batch * steps, 784), dtype="float32")
+    x = rng.standard_normal((batch * steps, *SHAPES[cell["net"]]), dtype="float32")
     y = rng.integers(0, CLASSES, batch * steps)
-    cell = {"net": "mlp", "kind": kind, "activation": "relu", "pooling": "", "batch": batch}
     with tempfile.TemporaryDirectory() as folder:
 
         class Profile(keras.callbacks.Callback):
@@ -78,7 +87,7 @@ def profiled(kind: str, batch: int, steps: int) -> dict[str, Any]:
                 if epoch == 3:
                     tf.profiler.experimental.stop()
 
-        model = make_model(cell)
+        model = make_model(dict(cell))
         model.fit(x, y, batch_size=batch, epochs=5, verbose=0, callbacks=[Profile()])
         (path,) = Path(folder).rglob("*.xplane.pb")
         return {"steps": steps, "operations": by_operation(host_events(path), steps)}
@@ -99,23 +108,24 @@ def host_events(path: Path) -> list[tuple[str, float]]:
 
 
 @click.command()
+@click.option("--net", type=click.Choice(list(CELLS)), default="mlp", show_default=True)
 @click.option("--batch", default=1024, show_default=True)
-@click.option("--steps", default=60, show_default=True, help="Steps of an epoch.")
 @clocks.options
-def main(batch: int, steps: int, results: Path, seconds: float, quick: bool) -> None:
-    """Writes step_profile.json and step_profile.md, if there is time for both kinds."""
+def main(net: str, batch: int, results: Path, seconds: float, quick: bool) -> None:
+    """Writes step_profile_NET.json and step_profile_NET.md, if there is time for all columns."""
     clock = Clock(seconds)
-    batch, steps = (64, 3) if quick else (batch, steps)
+    batch, steps = (64, 3) if quick else (batch, _STEPS[net])
     cells: dict[str, dict[str, Any]] = {}
-    for kind in KINDS:
+    for name, (kind, activation, pooling) in CELLS[net].items():
         if clock.left <= 0:
             return
-        cells[kind] = profiled(kind, batch, steps)
+        cell = {"net": net, "kind": kind, "activation": activation, "pooling": pooling}
+        cells[name] = profiled(cell, batch, steps)
     write(
-        "step_profile",
+        f"step_profile_{net}",
         cells,
         table(cells),
-        command=f"python -m benchmarks.step_profile --batch {batch} --steps {steps}",
+        command=f"python -m benchmarks.step_profile --net {net} --batch {batch}",
         packages=versions(),
         folder=results,
         batch=batch,

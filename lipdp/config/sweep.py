@@ -73,7 +73,8 @@ class SweepSection(Section):
     Trials train on the training rows without ``validation_fraction`` of them, and are compared by
     ``metric`` on that part; the test rows are read once, for the run that was chosen.
     ``certified_accuracy`` is that at the first of ``certificates.radii``. With ``pruning``,
-    Hyperband stops trials whose held-out accuracy falls behind.
+    Hyperband stops trials whose held-out accuracy, clean or certified as ``metric`` says, falls
+    behind; none by the AUROC, which is known only at the end of a trial.
 
     Each key of ``space`` is a key of the configuration, as in ``"optimizer.learning_rate"``; its
     value a range (``{ low = 0.01, high = 4.0, log = true }``) or a list of values.

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 #: What trains: ``lipdp.experiment.train``, or a stand-in for it.
 Trainer = Callable[..., Any]
 
-#: Held-out measure of an epoch by which Hyperband stops trials.
-_OF_AN_EPOCH = {"certified_accuracy": "val_certified_accuracy"}
-_ACCURACY = "val_accuracy"
+#: Held-out measure of an epoch by which Hyperband stops trials; epochs have no AUROC.
+_OF_AN_EPOCH = {"accuracy": "val_accuracy", "certified_accuracy": "val_certified_accuracy"}
 LEDGER_FILE = "privacy_ledger.json"
 
 
@@ -39,7 +38,7 @@ class Watch:
 
     def __init__(self, trial: optuna.Trial, metric: str, prunes: bool) -> None:
         self._trial, self._prunes = trial, prunes
-        self._key = _OF_AN_EPOCH.get(metric, _ACCURACY)
+        self._key = _OF_AN_EPOCH.get(metric)
         self.wanted = False
 
     def on_start(self, plan: dict[str, Any], total_epochs: int, steps_per_epoch: int) -> None:
@@ -50,7 +49,7 @@ class Watch:
 
     def on_epoch(self, epoch: int, logs: dict[str, float]) -> None:
         """Reports the epoch."""
-        value = logs.get(self._key, logs.get(_ACCURACY))
+        value = None if self._key is None else logs.get(self._key)
         if value is not None:
             self._trial.report(value, epoch + 1)
             self.wanted = self._prunes and self._trial.should_prune()

@@ -11,15 +11,23 @@ from typing import Any
 import keras
 
 # Of mallopt(3).
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+#: glibc's default of how many arrays may have pages of their own.
+_ARRAYS_APART = 65536
 #: Where glibc's own rule ends; more it does not take.
 _MOST = 32 << 20
+_LARGEST_INT = 2**31 - 1
 #: What is served from the heap in any case. With 32 MiB a run on small batches of an array on disk
 #: kept 200 MB more.
 _LEAST = 8 << 20
 #: Slots of a batch over its expected rows.
 _PADDING = 1.2
-_CHOSEN_BY_USER = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+_CHOSEN_BY_USER = (
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_MMAP_MAX_",
+    "MALLOC_TRIM_THRESHOLD_",
+    "GLIBC_TUNABLES",
+)
 
 
 class HeapReuse(keras.callbacks.Callback):
@@ -27,40 +35,63 @@ class HeapReuse(keras.callbacks.Callback):
 
     TensorFlow's reader of batches that are made in Python ends glibc's own rule for that, for the
     whole process: from then on each array above 128 KiB gets new pages from the system and gives
-    them back. For a small network on two cores that was two fifths of a private step's time. Other
-    backends and C libraries, and settings of the user's own, are left alone.
+    them back: two fifths of a private step's time for a small network on two cores, and as much for
+    a convolutional one, whose arrays are above that rule's 32 MiB in any case. Other backends and C
+    libraries, and settings of the user's own, are left alone.
 
     Args:
-        batch_bytes: Expected size of the inputs that are processed at a time: arrays of that size
-            are served from the heap, at least those of 8 MiB and at most those of 32 MiB. Twice as
-            much may lie free at the end of each thread's heap.
+        array_bytes: Expected size of the largest array of a step. Arrays of that size are served
+            from the heap, and all of up to 8 MiB; where it is above 32 MiB, all arrays until the
+            training ends. Twice as much may lie free at the end of a heap.
     """
 
-    def __init__(self, batch_bytes: int) -> None:
+    def __init__(self, array_bytes: int) -> None:
         super().__init__()
-        self._largest = min(_MOST, max(_LEAST, math.ceil(_PADDING * batch_bytes)))
+        self._largest = max(_LEAST, math.ceil(_PADDING * array_bytes))
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """At the first batch of an epoch its reader is there."""
         if batch == 0 and keras.backend.backend() == "tensorflow":
             serve_from_heap(self._largest, os.environ)
 
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """What is free goes back to the system, and large arrays get pages of their own again."""
+        if self._largest > _MOST and keras.backend.backend() == "tensorflow":
+            give_back(os.environ)
+
 
 def serve_from_heap(largest: int, environment: Mapping[str, str]) -> bool:
     """Sets glibc's thresholds; returns whether it did.
 
     Args:
-        largest: Bytes of the largest array that comes from the heap.
+        largest: Bytes of the largest array that comes from the heap; all do if it is above 32 MiB.
         environment: Variables that may say what the user wants instead.
     """
-    if any(name in environment for name in _CHOSEN_BY_USER) or not _is_glibc():
+    if not _may_be_set(environment):
         return False
     library = ctypes.CDLL(None)
-    set_both = [
-        library.mallopt(_MMAP_THRESHOLD, largest),
-        library.mallopt(_TRIM_THRESHOLD, 2 * largest),
+    done = [
+        library.mallopt(_MMAP_THRESHOLD, min(largest, _MOST)),
+        library.mallopt(_TRIM_THRESHOLD, min(2 * largest, _LARGEST_INT)),
+        library.mallopt(_MMAP_MAX, 0 if largest > _MOST else _ARRAYS_APART),
     ]
-    return all(set_both)
+    return all(done)
+
+
+def give_back(environment: Mapping[str, str]) -> None:
+    """Ends that all arrays come from the heap, and returns what is free in it.
+
+    Args:
+        environment: As in ``serve_from_heap``.
+    """
+    if _may_be_set(environment):
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_MAX, _ARRAYS_APART)
+        library.malloc_trim(0)
+
+
+def _may_be_set(environment: Mapping[str, str]) -> bool:
+    return not any(name in environment for name in _CHOSEN_BY_USER) and _is_glibc()
 
 
 def _is_glibc() -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from lipdp.bounds.graph import graph_of
 from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
@@ -63,7 +64,7 @@ class FitRequest:
             "shuffle": False,
             "callbacks": [
                 LedgerCallback(state.plan, state.gate, file, batches.parts_per_epoch),
-                HeapReuse(self._rows_at_a_time(model) * _row_bytes(model)),
+                HeapReuse(self._rows_at_a_time(model) * _most_bytes_of_a_row(model)),
                 *callbacks,
                 *self._after_backup(callbacks, file),
             ],
@@ -130,13 +131,17 @@ class FitRequest:
         return grouped_rows(groups, self.max_examples_per_user, seed)
 
 
-def _row_bytes(model: keras.Model) -> int:
-    """Bytes of a row of inputs; what has no fixed shape counts as nothing."""
-    return sum(
+def _most_bytes_of_a_row(model: keras.Model) -> int:
+    """Of its inputs together, and of what any layer makes of it; no shape counts as nothing."""
+    inputs = sum(
         math.prod(given.shape[1:]) * np.dtype(given.dtype).itemsize
         for given in model.inputs
         if None not in given.shape[1:]
     )
+    made = (
+        call.shapes.size * np.dtype(model.compute_dtype).itemsize for call in graph_of(model).calls
+    )
+    return max(inputs, *made)
 
 
 def _in_chunks(data: Any) -> Any:

@@ -28,8 +28,14 @@ def test_a_profile_names_the_products(tmp_path):
     assert not list(tmp_path.iterdir())
     answer = CliRunner().invoke(step_profile.main, told, catch_exceptions=False)
     assert answer.exit_code == 0
-    cells = json.loads((tmp_path / "step_profile.json").read_text())["cells"]
+    cells = json.loads((tmp_path / "step_profile_mlp.json").read_text())["cells"]
     assert all(cell["operations"]["MatMul"] > 0 for cell in cells.values())
     # Only the private step reads batches that are made in Python.
     assert "PyFunc" in cells["private"]["operations"]
     assert "PyFunc" not in cells["lipschitz"]["operations"]
+    CliRunner().invoke(step_profile.main, [*told, "--net", "cnn"], catch_exceptions=False)
+    cells = json.loads((tmp_path / "step_profile_cnn.json").read_text())["cells"]
+    assert all(cell["operations"]["Conv2D"] > 0 for cell in cells.values())
+    # The norm of a window is made of an average of squares.
+    assert "AvgPool" in cells["private max_min l2"]["operations"]
+    assert "AvgPool" not in cells["private max_min max"]["operations"]

@@ -66,7 +66,7 @@ class FakeTraining:
             "adjacency": "add-remove",
             "ledger": a_ledger(done * STEPS // self.epochs).to_json(),
         }
-        test = {"rows": 9, "accuracy": value, "auroc": None, "majority_accuracy": 0.5}
+        test = {"rows": 9, "accuracy": value, "auroc": value, "majority_accuracy": 0.5}
         return RunResult.model_validate(
             {
                 "name": output.name,

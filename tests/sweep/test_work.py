@@ -62,6 +62,18 @@ def test_pruned_trials_stop_early_and_are_counted(make_settings, begin, training
     assert cost.together == composed([whole], 1e-5).epsilon
 
 
+def test_no_trial_is_stopped_by_another_measure_than_the_one_asked_for(
+    make_settings, begin, training
+):
+    """Accuracies of epochs, which differ as above, say nothing of the AUROC."""
+    space = {RATE: [0.9 - i / 50 for i in range(40)]}
+    settings, train = make_settings(space, metric="auroc"), training()
+    train.reaches = lambda config, epoch: 1.0 / len(train.folders)
+    study, place = begin(settings, trials=9)
+    work(study, settings, place, train)
+    assert {t.state for t in trial_records(study, place.folder)} == {"finished"}
+
+
 def test_an_interrupted_trial_goes_on_first(make_settings, begin, training):
     settings = make_settings()
     study, place = begin(settings, trials=2)
