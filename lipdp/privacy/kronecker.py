@@ -33,9 +33,6 @@ from lipdp.privacy._second_moments import (
 )
 from lipdp.privacy.release import Query, Released, release
 
-#: Part of the noise's spectral norm that is added to each eigenvalue.
-_NOISE_SHARE = 0.3
-
 
 @dataclass(frozen=True)
 class KroneckerWhitening:
@@ -71,9 +68,9 @@ def private_kronecker_whitening(
 ) -> KroneckerWhitening:
     """Mean and whitening matrices of the clipped rows, each a map of positions and channels.
 
-    To each eigenvalue of a noisy second moment a part of the noise's spectral norm is added (or a
-    public part of ``R^2 / d`` if that is more), negative ones counting as 0, before the root is
-    inverted: directions that the noise hides are not blown up.
+    To each eigenvalue of a noisy second moment the noise's spectral norm is added, about
+    ``s sqrt(2 d) / N`` (or a public part of ``R^2 / d`` if that is more), negative ones counting as
+    0, before the root is inverted: directions that the noise hides are not blown up.
 
     Guarantees:
         * One Gaussian mechanism of the given multiplier, for all rows, NaN and huge ones included
@@ -164,6 +161,6 @@ def _spectrum(second: Released, of_mean: np.ndarray, count: int, radius: float) 
     size = len(of_mean)
     values, vectors = np.linalg.eigh(symmetric(second.values, size) / count - of_mean)
     values = np.maximum(values, 0.0)
-    level = _NOISE_SHARE * spectral_level(second.stddev, size) / count
+    level = spectral_level(second.stddev, size) / count
     raised = values + max(level, least_variance(radius, size))
     return _Spectrum(vectors, raised, float(np.sum(values / raised)))
