@@ -83,9 +83,10 @@ class PrivateKroneckerWhitening(PrivatePreprocessing):
     def _affine(self, divisor: float, dtype: str) -> list[keras.layers.Layer]:
         positions, channels = len(self.spatial), len(self.channel)
         layers = keras.layers
+        # As in PrivateStandardization, the same numbers on every backend.
         offset = (-self.mean).astype("float32").tolist()
         return [
-            layers.Rescaling([1.0] * len(self.mean), offset, dtype=dtype),
+            layers.Rescaling(1.0, offset, dtype=dtype),
             layers.Reshape((positions, channels), dtype=dtype),
             _frozen(self.channel / divisor, (None, positions, channels), dtype),
             layers.Permute((2, 1), dtype=dtype),

@@ -198,7 +198,7 @@ def test_groups_are_centred_and_normalised(make_config):
     features = features_of(config, rows.encoding)
     assert features.encoding.shape == (4, 4, 3)
     maps = features.of(rows.x_test).reshape(len(rows.x_test), 16, 3)
-    # A channel at each position is a group of one channel here.
+    # Here a group is one channel, at all positions.
     found = maps.transpose(0, 2, 1)
     np.testing.assert_allclose(found.mean(axis=-1), 0.0, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(found, axis=-1), 3**-0.5, rtol=1e-9)
