@@ -50,7 +50,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--secure-noise", is_flag=True, help="Exact noise from a cryptographic generator.")
 @click.option(
     "--preprocess",
-    type=click.Choice(["none", "private-standardize", "private-whiten"]),
+    type=click.Choice(["none", "private-standardize", "private-whiten", "private-whiten-maps"]),
     help="First layers from private statistics of the rows, inside the budget.  [default: none]",
 )
 @click.option(

@@ -120,10 +120,11 @@ class PreprocessSection(Section):
 
     ``share`` is the part of epsilon that they may cost; ``noise_multiplier`` sets their noise
     instead. Mapped rows are divided by ``radius`` and clipped to the unit ball; by default it is
-    their typical norm, from the noisy statistics.
+    their typical norm, from the noisy statistics. ``"private-whiten-maps"`` is for images, or
+    features that are maps: it whitens over positions and over channels.
     """
 
-    kind: Literal["none", "private-standardize", "private-whiten"] = "none"
+    kind: Literal["none", "private-standardize", "private-whiten", "private-whiten-maps"] = "none"
     share: Fraction = 0.1
     noise_multiplier: NotNegative | None = None
     radius: Positive | None = None

@@ -13,7 +13,7 @@ from lipdp.config import RunConfig, load_config
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.experiment.build import build_budget, build_loss, build_model
 from lipdp.experiment.features import with_facts
-from lipdp.experiment.preprocess import planned_ledger
+from lipdp.experiment.preprocess import check_maps, planned_ledger
 from lipdp.experiment.rows import prepare_rows
 from lipdp.losses.base import LipschitzLoss
 from lipdp.privacy import PrivacyLedger
@@ -55,6 +55,7 @@ def _of_config(source: Path | None, overrides: Sequence[str]) -> pd.DataFrame:
 def plan_of(config: RunConfig) -> tuple[TrainingPlan, PrivacyLedger]:
     """The plan of a run that has not begun, and what its preprocessing is going to cost."""
     rows = with_facts(config, prepare_rows(config))
+    check_maps(config, rows.encoding)
     ledger = planned_ledger(config, rows.num_units)
     request = Request(
         rows.num_units,

@@ -90,6 +90,9 @@ def _normalized(
         keras.layers.Reshape((groups, -1), dtype=dtype),
         Centering(dtype=dtype),
         ls.SphereNormalization(radius, min_norm, per_position=True, dtype=dtype),
+        keras.layers.Reshape((groups, rows * columns, channels // groups), dtype=dtype),
+        keras.layers.Permute((2, 1, 3), dtype=dtype),
+        keras.layers.Reshape((rows, columns, channels), dtype=dtype),
     ]
 
 

@@ -17,6 +17,7 @@ from lipdp.config import Component, RunConfig
 from lipdp.errors import InvalidConfig
 from lipdp.experiment.build import _call
 from lipdp.experiment.feature_layers import FEATURES
+from lipdp.experiment.preprocess import check_maps
 from lipdp.experiment.rows import Rows
 from lipdp.layers.frozen_features import FrozenFeatures
 from lipdp.preprocessing.feature_encoding import AnyEncoding, FeatureEncoding
@@ -82,11 +83,12 @@ def with_features(config: RunConfig, rows: Rows) -> Rows:
     """The rows as the features that a configuration wants, computed once, or as they are.
 
     Raises:
-        LipdpError: As ``features_of``.
+        LipdpError: As ``features_of`` and ``check_maps``, before anything is computed.
     """
     features = features_of(config, rows.encoding)
     if features is None:
         return rows
+    check_maps(config, features.encoding)
     given = {f.name: getattr(rows, f.name) for f in fields(Rows)}
     made = {
         "encoding": features.encoding,

@@ -4,45 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import keras
 
 from lipdp.config import RunConfig
+from lipdp.errors import InvalidConfig
 from lipdp.experiment.build import build_budget
 from lipdp.experiment.rows import Rows
+from lipdp.preprocessing.feature_encoding import AnyEncoding
 from lipdp.privacy import PrivacyLedger
+from lipdp.training.kronecker import PrivateKroneckerWhitening
+from lipdp.training.preprocessing import PrivatePreprocessing, statistics_multiplier
 from lipdp.training.statistics import (
-    PrivatePreprocessing,
+    FeatureStatistics,
     PrivateStandardization,
     PrivateWhitening,
-    statistics_multiplier,
 )
 
-_KINDS: Mapping[str, type[PrivatePreprocessing]] = MappingProxyType(
+_OF_MAPS = "private-whiten-maps"
+_OF_FEATURES: Mapping[str, type[FeatureStatistics]] = MappingProxyType(
     {"private-standardize": PrivateStandardization, "private-whiten": PrivateWhitening}
+)
+_KINDS: Mapping[str, type[PrivatePreprocessing]] = MappingProxyType(
+    {**_OF_FEATURES, _OF_MAPS: PrivateKroneckerWhitening}
 )
 
 
 def private_statistics(config: RunConfig, rows: Rows) -> PrivatePreprocessing | None:
     """Releases the statistics of the training rows; None if the configuration wants none.
 
-    A feature that is a public constant becomes 1.
+    A feature that is a public constant becomes 1, except in a map.
 
     Raises:
+        InvalidConfig: If it wants maps whitened, and the rows are none.
         InvalidValue: If nothing sets the noise.
     """
-    section = config.preprocess
+    section, encoding = config.preprocess, rows.encoding
     if section.kind == "none":
         return None
-    return _KINDS[section.kind].release(
-        rows.x_train,
-        radius=rows.encoding.max_norm,
-        budget=build_budget(config),
-        share=section.share,
-        noise_multiplier=_noise_multiplier(config),
-        groups=rows.groups,
-        constants=rows.encoding.constants,
-    )
+    options: dict[str, Any] = {
+        "radius": encoding.max_norm,
+        "budget": build_budget(config),
+        "share": section.share,
+        "noise_multiplier": _noise_multiplier(config),
+        "groups": rows.groups,
+    }
+    if section.kind == _OF_MAPS:
+        check_maps(config, encoding)
+        positions = encoding.num_features // encoding.shape[-1]
+        return PrivateKroneckerWhitening.release(rows.x_train, positions=positions, **options)
+    kind = _OF_FEATURES[section.kind]
+    return kind.release(rows.x_train, constants=encoding.constants, **options)
+
+
+def check_maps(config: RunConfig, encoding: AnyEncoding) -> None:
+    """Refuses to whiten maps where a row, or its features, is none.
+
+    Raises:
+        InvalidConfig: If it has no positions with channels.
+    """
+    if config.preprocess.kind == _OF_MAPS and len(encoding.shape) < 2:
+        raise InvalidConfig(
+            f"{_OF_MAPS} needs maps, of positions with channels, and a row here is a vector",
+            received=tuple(encoding.shape),
+            fix='Use preprocess.kind = "private-whiten", or features that are maps',
+        )
 
 
 def first_layers(

@@ -23,6 +23,7 @@ from lipdp.privacy.calibration import (
 from lipdp.privacy.capacity import Capacity, capacity, overflow_probability
 from lipdp.privacy.counts import private_counts
 from lipdp.privacy.fixed_sampler import FixedSizeSampler, FullBatchSampler, ShuffledSampler
+from lipdp.privacy.kronecker import private_kronecker_whitening
 from lipdp.privacy.ledger import TRAINING, PrivacyLedger
 from lipdp.privacy.noise_grid import grid_of, largest_sum, rounded_sensitivity
 from lipdp.privacy.phase import POISSON, Draw, Phase
@@ -78,6 +79,7 @@ __all__ = [
     "max_steps",
     "overflow_probability",
     "private_counts",
+    "private_kronecker_whitening",
     "private_mean_and_scale",
     "private_mean_and_whitening",
     "repeat_and_select",

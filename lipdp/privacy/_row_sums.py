@@ -104,22 +104,24 @@ def sum_rows(units: UnitRows, radius: float, of_block: OfBlock) -> np.ndarray:
     return total + low
 
 
-def sensitivity_of_sum(num_units: int, size: int, one_row: float) -> float:
+def sensitivity_of_sum(num_units: int, size: int, one_row: float, terms: int = 1) -> float:
     """Bound of the Euclidean change of a computed sum between neighbours.
 
     A unit contributes a weighted mean of rows that add at most ``one_row`` each, so at most
     ``one_row``; ``(1 + g) one_row`` as computed, g of the roundings of clipping, weights and
-    products. Within a block an entry sums 4096 terms; the sum of the blocks keeps its rounding
-    errors, and is then exact up to two roundings more for up to 2^32 rows (Ogita, Rump, Oishi 2005,
-    Proposition 4.5). So a sum over N units is exact up to ``gamma(4096 + 4)`` times the sum of
-    absolute values, of norm at most ``N (1 + g) one_row`` (Higham, section 4.2); that is added for
-    each of the two neighbours.
+    products. Within a block an entry sums ``4096 terms`` numbers; the sum of the blocks keeps its
+    rounding errors, and is then exact up to two roundings more for up to 2^32 rows (Ogita, Rump,
+    Oishi 2005, Proposition 4.5). So a sum over N units is exact up to ``gamma(4096 terms + 4)``
+    times the sum of absolute values, of norm at most ``N (1 + g) one_row`` (Higham, section 4.2);
+    that is added for each of the two neighbours.
 
     Args:
         num_units: Number N of units, public.
         size: Number d of features.
-        one_row: Bound of the norm of one row's exact contribution.
+        one_row: Bound of the norm of one row's exact contribution, and of its absolute values if
+            each entry is a sum itself.
+        terms: How many products of a row an entry sums.
     """
     unit = one_row * (1.0 + gamma(2 * size + 32, _UNIT))
-    rounding = 2.0 * (num_units + 1) * gamma(_BLOCK + 4, _UNIT)
+    rounding = 2.0 * (num_units + 1) * gamma(_BLOCK * terms + 4, _UNIT)
     return unit * (1.0 + rounding) * (1.0 + 8.0 * _UNIT)

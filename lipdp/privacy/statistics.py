@@ -27,11 +27,14 @@ import numpy as np
 
 from lipdp.privacy._checks import ball_radius
 from lipdp.privacy._row_sums import OfBlock, UnitRows, sensitivity_of_sum, sum_rows, unit_rows
+from lipdp.privacy._second_moments import (
+    least_variance,
+    power,
+    spectral_level,
+    symmetric,
+    triangle,
+)
 from lipdp.privacy.release import Query, release
-
-#: Variances below this part of R^2 / d, the most that d features can have on average, are taken to
-#: be this: a feature that hardly moves is not blown up.
-_LEAST_VARIANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def private_mean_and_scale(
     count, mean = units.num_units, first.values / units.num_units
     variance = second.values / count - mean**2
     level = np.hypot(second.stddev, 2.0 * np.abs(mean) * first.stddev) / count
-    raised = np.maximum(variance, np.maximum(level, _least_variance(radius, len(mean))))
+    raised = np.maximum(variance, np.maximum(level, least_variance(radius, len(mean))))
     norm = _typical_norm(variance, raised)
     return MeanAndScale(mean, np.sqrt(raised), norm, float(noise_multiplier))
 
@@ -150,13 +153,13 @@ def private_mean_and_whitening(
     queries = whitening_queries(units, ball_radius(radius))
     first, second = release(queries, noise_multiplier, secure_noise=secure_noise, seed=seed)
     count, mean = units.num_units, first.values / units.num_units
-    covariance = _symmetric(second.values, len(mean)) / count - np.outer(mean, mean)
-    level = second.stddev * math.sqrt(2.0 * len(mean)) / count
+    covariance = symmetric(second.values, len(mean)) / count - np.outer(mean, mean)
+    level = spectral_level(second.stddev, len(mean)) / count
     values, vectors = np.linalg.eigh(covariance)
-    raised = np.maximum(values, max(level, _least_variance(radius, len(mean))))
-    matrix = (vectors / np.sqrt(raised)) @ vectors.T
+    raised = np.maximum(values, max(level, least_variance(radius, len(mean))))
     norm = _typical_norm(values, raised)
-    return MeanAndWhitening(mean, (matrix + matrix.T) / 2.0, norm, float(noise_multiplier))
+    matrix = power(raised, vectors, -0.5)
+    return MeanAndWhitening(mean, matrix, norm, float(noise_multiplier))
 
 
 def scale_queries(units: UnitRows, radius: float) -> list[Query]:
@@ -171,7 +174,7 @@ def whitening_queries(units: UnitRows, radius: float) -> list[Query]:
     """Sum and second moment."""
     return [
         _query(units, radius, 1, lambda rows, weighted: weighted.sum(axis=0)),
-        _query(units, radius, 2, lambda rows, weighted: _triangle(weighted.T @ rows)),
+        _query(units, radius, 2, lambda rows, weighted: triangle(weighted.T @ rows)),
     ]
 
 
@@ -181,27 +184,6 @@ def _query(units: UnitRows, radius: float, power: int, of_block: OfBlock) -> Que
     return Query(sum_rows(units, radius, of_block), sensitivity)
 
 
-def _triangle(matrix: np.ndarray) -> np.ndarray:
-    """Upper triangle of a symmetric matrix, off-diagonal entries times ``sqrt(2)``."""
-    return matrix[np.triu_indices(len(matrix))] * _weights(len(matrix))
-
-
-def _symmetric(triangle: np.ndarray, size: int) -> np.ndarray:
-    """Inverse of ``_triangle``."""
-    matrix = np.zeros((size, size))
-    matrix[np.triu_indices(size)] = triangle / _weights(size)
-    return matrix + np.triu(matrix, 1).T
-
-
-def _weights(size: int) -> np.ndarray:
-    i, j = np.triu_indices(size)
-    return np.where(i == j, 1.0, math.sqrt(2.0))
-
-
 def _typical_norm(variances: np.ndarray, raised: np.ndarray) -> float:
     """The root of the variance that is left in all directions together, at least 1."""
     return math.sqrt(max(1.0, float(np.sum(np.maximum(variances, 0.0) / raised))))
-
-
-def _least_variance(radius: float, size: int) -> float:
-    return _LEAST_VARIANCE * radius * radius / size

@@ -2,6 +2,7 @@
 
 from lipdp.training.batches import PrivateBatches
 from lipdp.training.files import load_model, save_for_release
+from lipdp.training.kronecker import PrivateKroneckerWhitening
 from lipdp.training.model import Model, Sequential
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
@@ -11,6 +12,7 @@ from lipdp.training.statistics import PrivateStandardization, PrivateWhitening
 __all__ = [
     "Model",
     "PrivateBatches",
+    "PrivateKroneckerWhitening",
     "PrivateOptimizer",
     "PrivateStandardization",
     "PrivateWhitening",

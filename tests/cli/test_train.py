@@ -70,11 +70,13 @@ def test_private_preprocessing_is_off_unless_asked_for(run, experiment):
     run(
         "train", "--preprocess", "private-standardize", "--preprocess-share", "0.3", "--output", "c"
     )
+    run("train", "--preprocess", "private-whiten-maps", "--output", "d")
     found = [call["config"].preprocess for call in experiment.calls]
     assert [(p.kind, p.share) for p in found] == [
         ("none", 0.1),
         ("private-whiten", 0.1),
         ("private-standardize", 0.3),
+        ("private-whiten-maps", 0.1),
     ]
 
 

@@ -147,6 +147,36 @@ def test_statistics_of_features_are_private_and_in_the_ledger(make_config, tmp_p
     assert RunResult.load(out / "result.json").spent.epsilon <= 20.0
 
 
+@pytest.mark.slow
+def test_maps_are_whitened_over_positions_and_channels(make_config, tmp_path):
+    config = make_config(
+        {**SCATTERING, "pool_size": 4, "groups": 3, "min_norm": 0.5},
+        privacy={"epsilon": 20.0, "delta": 1e-3},
+        preprocess={"kind": "private-whiten-maps"},
+    )
+    out = train(config, tmp_path / "run").output
+    model = load_model(out / "model.keras", compile=False)
+    assert "positions and channels" in str(model.ledger.other_accesses)
+    kernels = [w.shape for w in model.non_trainable_variables if len(w.shape) == 2]
+    assert kernels[-2:] == [(3, 3), (1, 1)] and model.input_shape == (None, 64)
+    result = RunResult.load(out / "result.json")
+    assert result.spent.epsilon <= 20.0 and np.isfinite(result.lipschitz_constant)
+
+
+def test_whitening_of_maps_needs_maps(make_config, tmp_path, monkeypatch):
+    """It is refused before a feature is computed."""
+    keras.Sequential([keras.Input((64,)), keras.layers.Dense(4)]).save(tmp_path / "flat.keras")
+    config = make_config(
+        {"name": "file", "path": str(tmp_path / "flat.keras")},
+        preprocess={"kind": "private-whiten-maps", "noise_multiplier": 1.0},
+    )
+    monkeypatch.setattr("lipdp.experiment.features._computed", None)
+    for begin in (lambda: train(config, tmp_path / "run"), lambda: plan_of(config)):
+        with pytest.raises(InvalidConfig, match="needs maps"):
+            begin()
+    assert not (tmp_path / "run").exists()
+
+
 def test_pooled_images_stay_images_for_models_of_images(make_config):
     config = make_config({"name": "pooling", "pool_size": 2}, model={"name": "convnet"})
     rows = prepare_rows(config)
@@ -166,7 +196,10 @@ def test_groups_are_centred_and_normalised(make_config):
     config = make_config({**SCATTERING, "groups": 3, "min_norm": 1e-3})
     rows = prepare_rows(config)
     features = features_of(config, rows.encoding)
-    found = features.of(rows.x_test).reshape(len(rows.x_test), 3, -1)
+    assert features.encoding.shape == (4, 4, 3)
+    maps = features.of(rows.x_test).reshape(len(rows.x_test), 16, 3)
+    # Here a group is one channel, at all positions.
+    found = maps.transpose(0, 2, 1)
     np.testing.assert_allclose(found.mean(axis=-1), 0.0, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(found, axis=-1), 3**-0.5, rtol=1e-9)
     assert 1.0 <= features.encoding.max_norm <= 1.0 + 1e-6

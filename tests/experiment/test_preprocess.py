@@ -138,6 +138,7 @@ def test_the_planned_cost_needs_no_rows():
         (["--preprocess-share", "nan"], "preprocess.share"),
         (["--preprocess-share", "much"], "much"),
         (["--preprocess", "whiten"], "private-whiten"),
+        (["--preprocess", "private-whiten-maps"], "needs maps"),
         (["--set", "preprocess.kind=whiten"], "private-whiten"),
         (["--set", "preprocess.radius=0"], "preprocess.radius"),
         (["--set", "preprocess.noise_multiplier=-1"], "preprocess.noise_multiplier"),
