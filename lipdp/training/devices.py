@@ -36,7 +36,8 @@ class Devices:
 def devices_of(model: keras.Model) -> Devices:
     """The devices that ``fit`` is going to use.
 
-    Under ``keras.distribution.DataParallel`` a step sees the whole batch, so there is one replica.
+    Under ``keras.distribution.DataParallel`` a step sees the whole batch, so there is one replica,
+    of however many processes.
 
     Guarantees:
         * Every way of distribution that is not known to sum each row once is refused, before

@@ -151,7 +151,8 @@ class Processes:
         width = int(self._sum.total.shape[0])
         if len(words) > width:
             raise InvalidState("Too much to agree upon at once", received=len(words))
-        rows = np.zeros((self._devices.parts // self._devices.processes, width), np.int32)
+        # Enough rows for whichever of the devices are this process's.
+        rows = np.zeros((self._devices.parts, width), np.int32)
         rows[0, : len(words)] = words
         self._sum.evaluate(rows, batch_size=len(rows), verbose=0)
         return np.array(ops.convert_to_numpy(self._sum.total))[: len(words)]
