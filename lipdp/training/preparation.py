@@ -67,7 +67,8 @@ def prepare_batches(
         model.build((None, *x.shape[1:]))
     model.loss.check_labels(y, int(model.output_shape[-1]))
     if processes.several:
-        processes.check(**_data(x, y, units))
+        # Before the plan, which might refuse the ledger of one process alone.
+        processes.check(ledger=state.ledger.to_json().encode(), **_data(x, y, units))
     plan = _planned(model, state, len(units), sizes, units, processes)
     if processes.several:
         return SharedBatches(x, y, units, plan, processes)
@@ -128,7 +129,7 @@ def _planned(
     )
     state.plan = plan = make_plan(model, model.loss, state.budget, state.ledger, request)
     if processes.several:
-        processes.check(**_planned_alike(model, state, plan))
+        processes.check(**_planned_alike(model, plan))
     state.gate = _armed(model, plan, processes.seeds.noise)
     # The noise is part of the traced step: a new plan needs a new trace.
     model.train_function = None
@@ -141,7 +142,7 @@ def _data(x: Any, y: np.ndarray, units: Units) -> dict[str, bytes]:
     return {"inputs": digest_of_rows(x), "targets": digest_of_rows(y), "groups": drawn}
 
 
-def _planned_alike(model: keras.Model, state: PrivateState, plan: TrainingPlan) -> dict[str, bytes]:
+def _planned_alike(model: keras.Model, plan: TrainingPlan) -> dict[str, bytes]:
     """Whatever else decides a training."""
     versions = (keras.version(), np.__version__)
     numbers = (plan.budget, plan.steps, plan.affordable_steps, plan.phases, plan.delta, plan.slots)
@@ -150,7 +151,6 @@ def _planned_alike(model: keras.Model, state: PrivateState, plan: TrainingPlan) 
         "versions": repr(versions),
         "model": model.to_json(),
         "plan": repr((request, numbers, plan.mechanism, plan.sensitivities)),
-        "ledger": state.ledger.to_json(),
     }
     compared = {name: text.encode() for name, text in texts.items()}
     return {**compared, "weights": digest_of_weights(model)}
