@@ -22,9 +22,10 @@ PRINTS = {
     "pareto": "report: pareto/pareto.html",
     "own_csv": "certified_radius",
     "jax_backend": "on jax: epsilon",
+    "multi_process": "two processes: epsilon",
 }
 QUICK = ("own_layer",)
-BACKEND = ("jax_backend",)
+BACKEND = ("jax_backend", "multi_process")
 
 
 def run(name, cwd):

@@ -138,9 +138,13 @@ class PrivateBatches(EpochBatches):
         return _Placed(rows, block[places // most] * most + places % most, size)
 
     def _part(self, part: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        row_of, taken = self._batch.part(part)
+        row_of, taken = map(self._own, self._batch.part(part))
         x = keras.tree.map_structure(lambda values: _gathered(values, row_of, taken), self._x)
         return x, _gathered(self._y, row_of, taken), taken.astype("float32")
+
+    def _own(self, slots: np.ndarray) -> np.ndarray:
+        """Of the slots of a part those that this process reads: all."""
+        return slots
 
 
 @dataclass(frozen=True)

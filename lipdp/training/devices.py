@@ -22,17 +22,22 @@ class Devices:
         replicas: Devices that each run the step on a part of the rows, which it sees alone.
         parts: Equal parts that the rows are cut into, one a device.
         in_host_memory: Whether no accelerator holds the weights.
+        processes: Processes that each run ``fit``, with as many of the parts each.
+        process: The number of this one, from 0.
     """
 
     replicas: int = 1
     parts: int = 1
     in_host_memory: bool = False
+    processes: int = 1
+    process: int = 0
 
 
 def devices_of(model: keras.Model) -> Devices:
     """The devices that ``fit`` is going to use.
 
-    Under ``keras.distribution.DataParallel`` a step sees the whole batch, so there is one replica.
+    Under ``keras.distribution.DataParallel`` a step sees the whole batch, so there is one replica,
+    of however many processes.
 
     Guarantees:
         * Every way of distribution that is not known to sum each row once is refused, before
@@ -58,11 +63,31 @@ def is_in_host_memory(variable: Any) -> bool:
 
 
 def _data_parallel(distribution: Any) -> Devices:
-    # Each process would draw rows and noise of its own.
-    several = getattr(distribution, "_is_multi_process", True)
-    if type(distribution) is not keras.distribution.DataParallel or several:
+    if type(distribution) is not keras.distribution.DataParallel:
         raise _unknown(distribution)
-    return Devices(parts=int(distribution.device_mesh.shape[0]))
+    parts = int(distribution.device_mesh.shape[0])
+    if not getattr(distribution, "_is_multi_process", True):
+        return Devices(parts=parts)
+    processes = getattr(distribution, "num_processes", None)
+    if processes is None:
+        raise UnsafeSetting(
+            "This version of Keras does not say which of several processes this one is",
+            received=keras.version(),
+            fix="Use Keras 3.15 or newer, or one process",
+        )
+    if getattr(distribution, "auto_shard_dataset", True):
+        raise UnsafeSetting(
+            "Keras would share out batches of which each process reads its own part already",
+            received="auto_shard_dataset=True",
+            fix="Use DataParallel(auto_shard_dataset=False)",
+        )
+    if parts % processes or parts != distribution.num_model_replicas:
+        raise UnsafeSetting(
+            "The devices cannot be shared evenly among the processes",
+            received=f"a mesh of shape {distribution.device_mesh.shape}, {processes} processes",
+            fix="Make DataParallel of all devices, as many of each process",
+        )
+    return Devices(parts=parts, processes=processes, process=distribution.data_shard_id)
 
 
 def _mirrored(model: keras.Model, strategy: Any) -> Devices:
@@ -114,5 +139,5 @@ def _unknown(found: Any) -> UnsafeSetting:
     return UnsafeSetting(
         "This way of training on several devices is not known to sum each row once",
         received=type(found).__name__,
-        fix="Use one device, MirroredStrategy (TensorFlow) or DataParallel (JAX), in one process",
+        fix="Use one device, MirroredStrategy (TensorFlow), or DataParallel (JAX)",
     )

@@ -23,9 +23,11 @@ class NoiseState:
     """
 
     def __init__(self) -> None:
-        self._source = NoiseSource()
-        # NaN until a factor is set: a step before that spoils the weights instead of leaking.
-        self.factor = _scalar("noise_factor", math.nan)
+        # Until `reseed` nothing is secret: processes that agree upon a seed later begin alike.
+        self._source = NoiseSource(seed=0)
+        # Infinite until a factor is set: a step before that spoils the weights instead of leaking.
+        # Not NaN, which is equal to itself in no two processes.
+        self.factor = _scalar("noise_factor", math.inf)
         self._fresh = _scalar("noise_is_fresh", 0.0)
         self._buffer: Any = None
         self._shapes: list[tuple[int, ...]] = []

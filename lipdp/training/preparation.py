@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 
 from lipdp.errors import InvalidState
 from lipdp.training.batches import PrivateBatches
-from lipdp.training.devices import devices_of
+from lipdp.training.devices import Devices, devices_of
 from lipdp.training.gate import StepGate
 from lipdp.training.host_noise import HostNoise, PlainHostNoise, SecureNoise
 from lipdp.training.optimizer import enter_constraint_sets
 from lipdp.training.plan import Request, TrainingPlan, make_plan
+from lipdp.training.processes import Processes, digest_of_rows, digest_of_weights
 from lipdp.training.settings import check_model
+from lipdp.training.shared_batches import SharedBatches
 from lipdp.training.state import PrivateState
 from lipdp.training.stream import RowStream, StreamBatches
 from lipdp.training.units import Units
@@ -38,7 +41,13 @@ class Sizes:
 
 
 def prepare_batches(
-    model: keras.Model, state: PrivateState, x: Any, y: np.ndarray, units: Units, sizes: Sizes
+    model: keras.Model,
+    state: PrivateState,
+    x: Any,
+    y: np.ndarray,
+    units: Units,
+    sizes: Sizes,
+    processes: Processes,
 ) -> PrivateBatches:
     """Makes the plan, arms the optimizer with it and returns the sampled batches.
 
@@ -49,6 +58,7 @@ def prepare_batches(
         y: Targets, shape (N, ...).
         units: What is drawn, and its rows.
         sizes: Batch size and epochs.
+        processes: Those that train.
 
     Raises:
         LipdpError: If anything has no proof, or nothing is left of the budget.
@@ -56,7 +66,12 @@ def prepare_batches(
     if not model.built:
         model.build((None, *x.shape[1:]))
     model.loss.check_labels(y, int(model.output_shape[-1]))
-    plan = _planned(model, state, len(units), sizes, units)
+    if processes.several:
+        # Before the plan, which might refuse the ledger of one process alone.
+        processes.check(ledger=state.ledger.to_json().encode(), **_data(x, y, units))
+    plan = _planned(model, state, len(units), sizes, units, processes)
+    if processes.several:
+        return SharedBatches(x, y, units, plan, processes)
     return PrivateBatches(
         x,
         y,
@@ -69,7 +84,7 @@ def prepare_batches(
 
 
 def prepare_stream(
-    model: keras.Model, state: PrivateState, stream: RowStream, sizes: Sizes
+    model: keras.Model, state: PrivateState, stream: RowStream, sizes: Sizes, processes: Processes
 ) -> StreamBatches:
     """The same for rows that cannot be drawn at random.
 
@@ -78,17 +93,23 @@ def prepare_stream(
         state: What the model remembers; takes the plan.
         stream: The rows, with labels that were checked.
         sizes: Batch size and epochs.
+        processes: This one alone.
 
     Raises:
         LipdpError: If anything has no proof, or nothing is left of the budget.
     """
-    plan = _planned(model, state, len(stream), sizes, None)
+    plan = _planned(model, state, len(stream), sizes, None, processes)
     endless = plan.mechanism.replicas == 1
     return StreamBatches(stream, sizes.batch_size, plan.slots, endless=endless)
 
 
 def _planned(
-    model: keras.Model, state: PrivateState, count: int, sizes: Sizes, units: Units | None
+    model: keras.Model,
+    state: PrivateState,
+    count: int,
+    sizes: Sizes,
+    units: Units | None,
+    processes: Processes,
 ) -> TrainingPlan:
     if state.budget is None:
         raise InvalidState("The model has no privacy budget", fix="Compile with privacy=...")
@@ -107,20 +128,42 @@ def _planned(
         static_shapes=bool(model.jit_compile),
     )
     state.plan = plan = make_plan(model, model.loss, state.budget, state.ledger, request)
-    state.gate = _armed(model, plan)
+    if processes.several:
+        processes.check(**_planned_alike(model, plan))
+    state.gate = _armed(model, plan, processes.seeds.noise)
     # The noise is part of the traced step: a new plan needs a new trace.
     model.train_function = None
     return plan
 
 
-def _armed(model: keras.Model, plan: TrainingPlan) -> StepGate:
+def _data(x: Any, y: np.ndarray, units: Units) -> dict[str, bytes]:
+    """The private data, of which processes compare digests."""
+    drawn = digest_of_rows(*units.rows_of(np.arange(len(units))))
+    return {"inputs": digest_of_rows(x), "targets": digest_of_rows(y), "groups": drawn}
+
+
+def _planned_alike(model: keras.Model, plan: TrainingPlan) -> dict[str, bytes]:
+    """Whatever else decides a training."""
+    versions = (keras.version(), np.__version__)
+    numbers = (plan.budget, plan.steps, plan.affordable_steps, plan.phases, plan.delta, plan.slots)
+    request = dataclasses.replace(plan.request, devices=Devices())
+    texts = {
+        "versions": repr(versions),
+        "model": model.to_json(),
+        "plan": repr((request, numbers, plan.mechanism, plan.sensitivities)),
+    }
+    compared = {name: text.encode() for name, text in texts.items()}
+    return {**compared, "weights": digest_of_weights(model)}
+
+
+def _armed(model: keras.Model, plan: TrainingPlan, seed: int | None) -> StepGate:
     mechanism, optimizer = plan.mechanism, model.optimizer
     several = mechanism.replicas > 1
     with model.distribute_strategy.scope() if several else contextlib.nullcontext():
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
-        optimizer.arm(mechanism, plan.budget.seed)
-    source = _host_noise(model, plan) if mechanism.from_host else None
+        optimizer.arm(mechanism, seed)
+    source = _host_noise(model, plan, seed) if mechanism.from_host else None
 
     def bring_noise(factor: float) -> None:
         if source is not None:
@@ -131,8 +174,8 @@ def _armed(model: keras.Model, plan: TrainingPlan) -> StepGate:
     return StepGate(model, mechanism.micro_batches, bring_noise)
 
 
-def _host_noise(model: keras.Model, plan: TrainingPlan) -> HostNoise:
+def _host_noise(model: keras.Model, plan: TrainingPlan, seed: int | None) -> HostNoise:
     shapes = [tuple(v.shape) for v in model.trainable_variables]
     if plan.shares.grids:
         return SecureNoise(shapes)
-    return PlainHostNoise(shapes, plan.dtype, plan.budget.seed)
+    return PlainHostNoise(shapes, plan.dtype, seed)

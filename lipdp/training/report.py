@@ -9,6 +9,11 @@ _SUMMATION = (
     "rounding of the float32 sum over a batch (train in float64, where it is inside the bounds)"
 )
 
+_TRAFFIC = (
+    "the network between the processes, which carries seeds of the noise and sums of gradients"
+    " without noise: whoever reads it can undo the noise"
+)
+
 
 def _unit(plan: TrainingPlan) -> str:
     if plan.request.unit == "row":
@@ -39,6 +44,7 @@ def statement_of(
     budget = plan.budget
     spent = ledger.account(plan.delta, accountant=budget.accountant)
     rounding = () if plan.covers_summation else (_SUMMATION,)
+    traffic = (_TRAFFIC,) if plan.request.devices.processes > 1 else ()
     return PrivacyStatement(
         adjacency=budget.adjacency,
         num_examples=plan.num_examples,
@@ -54,7 +60,7 @@ def statement_of(
         overflow_delta=ledger.overflow_delta,
         allocation=budget.allocation,
         other_accesses=(*ledger.other_accesses, *other_accesses),
-        not_covered=(*NOT_COVERED, *rounding, *not_covered),
+        not_covered=(*NOT_COVERED, *rounding, *traffic, *not_covered),
         reproducible=budget.seed is not None,
         unit=_unit(plan),
         unit_word=plan.request.unit,

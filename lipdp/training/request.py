@@ -20,6 +20,7 @@ from lipdp.training.heap import HeapReuse
 from lipdp.training.ledger_callback import LedgerCallback, RemoveLedgerFile
 from lipdp.training.ledger_file import LedgerFile
 from lipdp.training.preparation import Sizes, prepare_batches, prepare_stream
+from lipdp.training.processes import Processes, SameWeights, processes_of
 from lipdp.training.state import PrivateState
 from lipdp.training.stream import RowStream
 from lipdp.training.units import Units, grouped_rows, single_rows
@@ -53,7 +54,9 @@ class FitRequest:
         path = ledger_path(callbacks, self.ledger_file)
         file = None if path is None else LedgerFile(path)
         _continue_from(file, state)
-        batches, validation = self._batches(model, state)
+        # No process writes the file before all have read it: here each waits for the others.
+        processes = processes_of(model, state.budget, callbacks)
+        batches, validation = self._batches(model, state, processes)
         if state.plan is None or state.gate is None:
             raise InvalidValue("The plan is missing")
         return {
@@ -63,7 +66,13 @@ class FitRequest:
             # The parts of a batch come in order; which rows a batch holds is random already.
             "shuffle": False,
             "callbacks": [
-                LedgerCallback(state.plan, state.gate, file, batches.parts_per_epoch),
+                LedgerCallback(
+                    state.plan,
+                    state.gate,
+                    file if processes.is_first else None,
+                    batches.parts_per_epoch,
+                ),
+                *([SameWeights(processes)] if processes.several else []),
                 HeapReuse(self._rows_at_a_time(model) * _most_bytes_of_a_row(model)),
                 *callbacks,
                 *self._after_backup(callbacks, file),
@@ -85,17 +94,25 @@ class FitRequest:
             return []
         return [RemoveLedgerFile(file)]
 
-    def _batches(self, model: keras.Model, state: PrivateState) -> tuple[Any, Any]:
+    def _batches(
+        self, model: keras.Model, state: PrivateState, processes: Processes
+    ) -> tuple[Any, Any]:
         sizes = Sizes(self.batch_size, self.micro_batch_size, self.epochs)
         if self.y is None and hasattr(self.x, "__iter__") and not isinstance(self.x, _ARRAYS):
-            return prepare_stream(model, state, self._stream(model, state), sizes), (
-                self.validation_data
-            )
+            stream = self._stream(model, state, processes)
+            return prepare_stream(model, state, stream, sizes, processes), self.validation_data
         rows, targets, validation = self._data(model)
-        units = self._units(len(targets), state)
-        return prepare_batches(model, state, rows, targets, units, sizes), validation
+        if processes.several:
+            processes.check(held_out_rows=_outline(validation, self.validation_batch_size))
+        units = self._units(len(targets), processes.seeds.units)
+        return prepare_batches(model, state, rows, targets, units, sizes, processes), validation
 
-    def _stream(self, model: keras.Model, state: PrivateState) -> RowStream:
+    def _stream(self, model: keras.Model, state: PrivateState, processes: Processes) -> RowStream:
+        if processes.several:
+            raise InvalidData(
+                "Several processes cannot tell whether a stream brings them the same rows",
+                fix="Pass arrays, or train in one process",
+            )
         if self.groups is not None or self.validation_split:
             raise InvalidData(
                 "A stream has no groups, and no part of it can be split off",
@@ -115,7 +132,7 @@ class FitRequest:
             return rows, targets, _in_chunks(self.validation_data)
         return split_validation(rows, targets, self.validation_split)
 
-    def _units(self, count: int, state: PrivateState) -> Units:
+    def _units(self, count: int, seed: int | None) -> Units:
         if (self.groups is None) != (self.max_examples_per_user is None):
             raise InvalidValue(
                 "groups and max_examples_per_user belong together",
@@ -127,7 +144,6 @@ class FitRequest:
         groups = np.asarray(self.groups)[:count]
         if len(groups) != count:
             raise InvalidData("groups and y have different lengths", received=len(groups))
-        seed = state.budget.seed if state.budget is not None else None
         return grouped_rows(groups, self.max_examples_per_user, seed)
 
 
@@ -142,6 +158,15 @@ def _most_bytes_of_a_row(model: keras.Model) -> int:
         call.shapes.size * np.dtype(model.compute_dtype).itemsize for call in graph_of(model).calls
     )
     return max(inputs, *made)
+
+
+def _outline(*nests: Any) -> bytes:
+    """Shapes of arrays: processes that read different numbers of batches would wait for ever."""
+    outline = [
+        one if one is None or isinstance(one, int) else getattr(one, "shape", type(one).__name__)
+        for one in keras.tree.flatten(nests)
+    ]
+    return repr(outline).encode()
 
 
 def _in_chunks(data: Any) -> Any:
