@@ -1,5 +1,6 @@
 """Private training in two processes of this machine, which have two devices each."""
 
+import fcntl
 import importlib.util
 import os
 import pickle
@@ -21,10 +22,30 @@ pytestmark = pytest.mark.backend
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    """``seen(check)``: what each process saw."""
+    """``seen(check)``: what each process saw; they run once, whoever asks."""
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not installed")
-    folder = tmp_path_factory.mktemp("processes")
+    folder = shared_folder(tmp_path_factory)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "done").exists():
+            run_checks(folder)
+            (folder / "done").touch()
+    return lambda check: [pickle.loads((folder / f"{check}.{n}").read_bytes()) for n in range(2)]
+
+
+def shared_folder(tmp_path_factory):
+    """Of all workers of one run of tests, if there are several."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None:
+        return tmp_path_factory.mktemp("processes")
+    folder = tmp_path_factory.getbasetemp().parent / f"processes-{run}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def run_checks(folder):
+    """Both processes write what they see into a folder."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -50,7 +71,6 @@ def seen(tmp_path_factory):
     if any(codes):
         logs = [(folder / f"log.{number}").read_text()[-3000:] for number in range(2)]
         pytest.fail("\n\n".join(logs))
-    return lambda check: [pickle.loads((folder / f"{check}.{n}").read_bytes()) for n in range(2)]
 
 
 def ended(running, seconds=800):
