@@ -72,7 +72,7 @@ PARTS = (
     Part("certificates", "certificates", 2),
     Part("scale", "scale", 4),
     Part("profile-mlp", "step_profile", 1),
-    Part("profile-cnn", "step_profile", 2, ("--net", "cnn")),
+    Part("profile-cnn", "step_profile", 3, ("--net", "cnn")),
     Part("end-to-end", "end_to_end", 6, data=True),
     Part("mlp-tensorflow", "step_time", 8, ("--net", "mlp")),
     Part("cnn-tensorflow", "step_time", 8, ("--net", "cnn")),
