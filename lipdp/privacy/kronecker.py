@@ -83,10 +83,9 @@ def private_kronecker_whitening(
         x: Rows, shape (n, P C), the channels of the first position first; one with a non-finite
             entry counts as zero.
         positions: Number P of positions.
-        radius: Public radius R of the ball that rows are clipped to.
-        noise_multiplier: Standard deviation over sensitivity of the whole release.
-        groups: The protected unit of each row, shape (n,); each unit counts as one row, the mean of
-            its own. By default a row is a unit.
+        radius: As in ``private_mean_and_scale``.
+        noise_multiplier: As there.
+        groups: As there.
         secure_noise: As in ``release``.
         seed: As in ``release``.
 

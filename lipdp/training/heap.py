@@ -35,7 +35,7 @@ class HeapReuse(keras.callbacks.Callback):
 
     TensorFlow's reader of batches that are made in Python ends glibc's own rule for that, for the
     whole process: from then on each array above 128 KiB gets new pages from the system and gives
-    them back: two fifths of a private step's time for a small network on two cores, and as much for
+    them back: two fifths of a private step's time for a small network on two cores, and a third for
     a convolutional one, whose arrays are above that rule's 32 MiB in any case. Other backends and C
     libraries, and settings of the user's own, are left alone.
 

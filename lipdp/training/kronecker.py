@@ -9,8 +9,7 @@ import keras
 import numpy as np
 
 from lipdp.privacy import PrivacyBudget, private_kronecker_whitening
-from lipdp.privacy._row_sums import unit_rows
-from lipdp.training.preprocessing import PrivatePreprocessing, statistics_multiplier
+from lipdp.training.preprocessing import PrivatePreprocessing, release_options
 
 
 @final
@@ -53,32 +52,28 @@ class PrivateKroneckerWhitening(PrivatePreprocessing):
             x: Training rows, shape (N, P C), the channels of the first position first, as a map
                 that is flattened; one with a non-finite entry counts as zero.
             positions: Number P of positions.
-            radius: Public radius of the ball that rows are clipped to.
-            budget: Of the whole training; gives epsilon, delta, accountant, adjacency, seed and
-                whether noise is secure.
-            share: Part of epsilon that the release alone may cost, between 0 and 1.
-            noise_multiplier: Its noise instead; needed if the budget has no epsilon.
-            groups: The user of each row, shape (N,), if the unit of privacy is a user: then the
-                mean of a user's rows counts as one row, however many there are.
+            radius: As in ``PrivateWhitening.release``.
+            budget: As there.
+            share: As there.
+            noise_multiplier: As there.
+            groups: As there.
 
         Raises:
             InvalidValue: If a number is outside its domain, positions do not divide the features,
                 or nothing sets the noise.
             InvalidData: If x is no matrix of numbers, or groups are not one value a row.
         """
-        num_units = unit_rows(x, groups).num_units
-        z = statistics_multiplier(budget, num_units, share, noise_multiplier)
-        found = private_kronecker_whitening(
-            x,
-            positions=positions,
-            radius=radius,
-            noise_multiplier=z,
-            groups=groups,
-            secure_noise=budget.secure_noise,
-            seed=budget.seed,
+        options = release_options(x, budget, share, noise_multiplier, groups)
+        found = private_kronecker_whitening(x, positions=positions, radius=radius, **options)
+        return cls(
+            found.mean.reshape(-1),
+            float(radius),
+            found.typical_norm,
+            found.noise_multiplier,
+            budget,
+            found.spatial,
+            found.channel,
         )
-        mean, norm = found.mean.reshape(-1), found.typical_norm
-        return cls(mean, float(radius), norm, z, budget, found.spatial, found.channel)
 
     def _affine(self, divisor: float, dtype: str) -> list[keras.layers.Layer]:
         positions, channels = len(self.spatial), len(self.channel)

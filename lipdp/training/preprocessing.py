@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
 from lipdp.layers import ActivationClip, BoundedInput
 from lipdp.privacy import PrivacyBudget, calibrate_noise_multiplier
+from lipdp.privacy._row_sums import unit_rows
 from lipdp.privacy.phase import is_number
 from lipdp.training.model import PrivateTraining
 from lipdp.training.state import STATISTICS_LAYER
@@ -100,6 +101,31 @@ class PrivatePreprocessing(abc.ABC):
                 fix="Release them with a budget without a seed",
             )
         model.ledger.record(1.0, self.noise_multiplier, purpose=self.purpose)
+
+
+def release_options(
+    x: Any, budget: PrivacyBudget, share: float, noise_multiplier: float | None, groups: Any
+) -> dict[str, Any]:
+    """How a release that is part of a budget adds its noise.
+
+    Args:
+        x: The rows that it is about.
+        budget: Of the whole training.
+        share: As in ``statistics_multiplier``.
+        noise_multiplier: As there.
+        groups: The user of each row, or None.
+
+    Raises:
+        InvalidValue: As ``statistics_multiplier``.
+        InvalidData: If x is no matrix of numbers, or groups are not one value a row.
+    """
+    num_units = unit_rows(x, groups).num_units
+    return {
+        "noise_multiplier": statistics_multiplier(budget, num_units, share, noise_multiplier),
+        "groups": groups,
+        "secure_noise": budget.secure_noise,
+        "seed": budget.seed,
+    }
 
 
 def statistics_multiplier(

@@ -14,10 +14,9 @@ import numpy as np
 from lipdp.certificates.chunks import is_read_by_rows
 from lipdp.errors import InvalidValue
 from lipdp.privacy import PrivacyBudget
-from lipdp.privacy._row_sums import unit_rows
 from lipdp.privacy.phase import is_number
 from lipdp.privacy.statistics import private_mean_and_scale, private_mean_and_whitening
-from lipdp.training.preprocessing import PrivatePreprocessing, statistics_multiplier
+from lipdp.training.preprocessing import PrivatePreprocessing, release_options
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,21 +66,13 @@ class FeatureStatistics(PrivatePreprocessing):
         """
         fixed = dict(constants or {})
         rows = _without(x, fixed) if fixed else x
-        num_units = unit_rows(rows, groups).num_units
-        z = statistics_multiplier(budget, num_units, share, noise_multiplier)
-        mean, matrix, norm = cls._statistics(
-            rows,
-            radius=radius,
-            noise_multiplier=z,
-            groups=groups,
-            secure_noise=budget.secure_noise,
-            seed=budget.seed,
-        )
+        options = release_options(rows, budget, share, noise_multiplier, groups)
+        mean, matrix, norm = cls._statistics(rows, radius=radius, **options)
         for index, value in sorted(fixed.items()):
             mean = np.insert(mean, index, 0.0)
             matrix = cls._insert(matrix, index, 1.0 / value)
         norm = math.hypot(norm, math.sqrt(len(fixed)))
-        return cls(mean, float(radius), norm, z, budget, matrix)
+        return cls(mean, float(radius), norm, options["noise_multiplier"], budget, matrix)
 
     @staticmethod
     @abc.abstractmethod
