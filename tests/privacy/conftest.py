@@ -12,6 +12,11 @@ if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
 from benchmarks import independent
+from lipdp.privacy._pld import offers_replacement
+
+needs_truncation = pytest.mark.skipif(
+    not offers_replacement(), reason="this dp-accounting has no truncated draws"
+)
 
 
 @pytest.fixture(scope="session")

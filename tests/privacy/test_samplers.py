@@ -22,13 +22,10 @@ from lipdp.privacy import (
     epsilon_of,
     find_sampler,
 )
-from lipdp.privacy._pld import offers_replacement
 from lipdp.privacy.samplers import check_sampling
 from lipdp.testing import check_sampler
+from tests.privacy.conftest import needs_truncation
 
-needs_truncation = pytest.mark.skipif(
-    not offers_replacement(), reason="this dp-accounting has no truncated draws"
-)
 NAMES = [
     pytest.param(name, marks=needs_truncation if name == "truncated-poisson" else ())
     for name in SAMPLERS

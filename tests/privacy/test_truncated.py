@@ -9,11 +9,9 @@ import pytest
 
 from lipdp.errors import InvalidValue
 from lipdp.privacy import Draw, Phase, account, calibrate, epsilon, epsilon_of
-from lipdp.privacy._pld import offers_replacement
+from tests.privacy.conftest import needs_truncation
 
-pytestmark = pytest.mark.skipif(
-    not offers_replacement(), reason="this dp-accounting has no truncated draws"
-)
+pytestmark = needs_truncation
 
 
 def _sums(rows, rate, most):
