@@ -23,7 +23,8 @@ def sort_pairs(x: Any, part: Callable[[Any], Pair], join: Callable[[Pair], Any])
 
     Args:
         x: Any tensor.
-        part: Its two parts, of one shape, which hold each entry once.
+        part: Its two parts, of one shape, which hold each entry once at the places that
+            ``join`` reads.
         join: The inverse.
     """
     if isinstance(x, keras.KerasTensor):

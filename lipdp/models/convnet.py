@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import keras
 
-from lipdp.layers import GroupSort, L2NormPooling2D, SpectralConv2D, SpectralDense
+from lipdp.layers import L2NormPooling2D, MaxMin, SpectralConv2D, SpectralDense
 from lipdp.models._images import counts, image_front, shape_of_image
 from lipdp.projections._checks import count
 
@@ -46,9 +46,9 @@ def convnet(
     layers = image_front(shape, input_radius, min_norm, dtype)
     for channels in counts("filters", filters):
         layers.append(SpectralConv2D(channels, kernel_size, dtype=dtype))
-        layers.append(GroupSort(dtype=dtype))
+        layers.append(MaxMin(dtype=dtype))
         layers.append(L2NormPooling2D(pool_size, dtype=dtype))
     layers.append(keras.layers.Flatten(dtype=dtype))
     for width in counts("widths", widths):
-        layers += [SpectralDense(width, dtype=dtype), GroupSort(dtype=dtype)]
+        layers += [SpectralDense(width, dtype=dtype), MaxMin(dtype=dtype)]
     return [*layers, SpectralDense(count("num_outputs", num_outputs), dtype=dtype)]

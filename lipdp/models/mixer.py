@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import keras
 
-from lipdp.layers import GroupSort, SpectralDense
+from lipdp.layers import MaxMin, SpectralDense
 from lipdp.models._images import image_front, shape_of_image, squares
 from lipdp.models._residual import averaged
 from lipdp.projections._checks import count
@@ -73,7 +73,7 @@ def mixer(
 def _hidden(width: int | None, units: int, dtype: str) -> list[keras.layers.Layer]:
     return [
         SpectralDense(units if width is None else width, dtype=dtype),
-        GroupSort(dtype=dtype),
+        MaxMin(dtype=dtype),
         SpectralDense(units, dtype=dtype),
     ]
 

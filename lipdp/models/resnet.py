@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import keras
 
-from lipdp.layers import GroupSort, SpectralConv2D, SpectralDense
+from lipdp.layers import MaxMin, SpectralConv2D, SpectralDense
 from lipdp.models._images import counts, image_front, shape_of_image, squares
 from lipdp.models._residual import averaged
 from lipdp.projections._checks import count
@@ -53,7 +53,7 @@ def resnet(
         shape = (height, width, channels)
         layers += [cut, SpectralDense(channels, dtype=dtype)]
         for _ in range(count("blocks", blocks)):
-            f = [SpectralConv2D(channels, kernel_size, dtype=dtype), GroupSort(dtype=dtype)]
+            f = [SpectralConv2D(channels, kernel_size, dtype=dtype), MaxMin(dtype=dtype)]
             layers.append(averaged(shape, f, dtype))
     layers.append(keras.layers.Flatten(dtype=dtype))
     return [*layers, SpectralDense(count("num_outputs", num_outputs), dtype=dtype)]

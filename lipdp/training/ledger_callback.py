@@ -22,7 +22,9 @@ CERTIFIED = "certified_accuracy"
 class LedgerCallback(keras.callbacks.Callback):
     """Writes an access into the ledger, then opens the gate for its steps.
 
-    It is the first callback, so that whatever another one saves already holds the step.
+    It is the first callback, so that whatever another one saves already holds the step. All that
+    decides happens before a step: Keras may call the end of a step from a thread of its own, while
+    the next ones are prepared.
 
     Guarantees:
         * An access is in the ledger, and in the ledger file if there is one, before a step of it
@@ -38,6 +40,9 @@ class LedgerCallback(keras.callbacks.Callback):
         file: Where the ledger is kept while training, or None.
         parts_per_epoch: Items that an epoch reads.
     """
+
+    #: Keras need not wait for a step's metrics before it prepares the next step.
+    async_safe = True
 
     def __init__(
         self, plan: TrainingPlan, gate: StepGate, file: LedgerFile | None, parts_per_epoch: int
@@ -81,9 +86,11 @@ class LedgerCallback(keras.callbacks.Callback):
         self._epoch, self._done = epoch, 0
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Records the access that the part of a batch begins, and announces the part."""
+        """Records the access that a part begins and announces the part; stops after the last."""
         if batch % self._parts == 0:
             self._record()
+        if self._left < 1 and (batch + 1) % self._parts == 0:
+            self.model.stop_training = True
         self._unread = self._parts_per_epoch - batch - 1
         self._gate.announce(batch % self._plan.slots.micro_batches)
 
@@ -113,10 +120,8 @@ class LedgerCallback(keras.callbacks.Callback):
         self._known = self._contents()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Stops after the last affordable access."""
+        """Leaves out what holds for validation rows only."""
         (logs or {}).pop(CERTIFIED, None)
-        if self._left < 1 and (batch + 1) % self._parts == 0:
-            self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Adds the epsilon spent so far to the epoch's log."""

@@ -3,6 +3,7 @@
 import itertools
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import keras
@@ -43,6 +44,20 @@ def check_noise_is_fresh():
     for draw, stddev in zip(draws, list(model.plan.stddevs) * 4, strict=True):
         assert_scale(draw, stddev)
     assert_independent(draws)
+
+
+def check_a_step_waits_for_no_metrics():
+    """Where Keras may call the ends of steps from other threads, private training lets it."""
+    threads = set()
+
+    class Ends(keras.callbacks.Callback):
+        async_safe = True
+
+        def on_train_batch_end(self, batch, logs=None):
+            threads.add(threading.current_thread())
+
+    NoiseRun(noise_multiplier=1.0).fit(epochs=2, callbacks=[Ends()])
+    assert threads and (threading.main_thread() in threads) == (BACKEND == "tensorflow")
 
 
 def check_resumed_runs_draw_anew():
