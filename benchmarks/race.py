@@ -6,12 +6,14 @@ the place of its numbers, and the others go on.
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.clock import Clock
 from benchmarks.worker import ROOT, Limits, Skipped, Worker
 
 __all__ = ["ROOT", "Contender", "Limits", "race"]
@@ -87,6 +89,7 @@ def race(
     turns: int,
     warm_up: int = 1,
     limits: Limits | None = None,
+    clock: Clock | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Medians over the turns of each contender, and of its ratios to the base of the same turn.
 
@@ -96,6 +99,7 @@ def race(
         turns: Turns that count.
         warm_up: Turns before them, in which a worker compiles.
         limits: What a worker may take.
+        clock: After the first turn that counts, none begins that is likely to pass its time.
 
     Returns:
         For each name ``wall_ms`` and ``cpu_ms`` (of a step), ``wall_ratio`` and ``cpu_ratio``
@@ -103,13 +107,19 @@ def race(
         since it stood ready for the first step) and ``turns``; or ``skipped``, a reason.
     """
     lanes: dict[str, _Lane] = {}
+    clock = clock or Clock()
     try:
         for name, contender in contenders.items():
             lanes[name] = _Lane(contender, limits or Limits())
         # They start side by side, and each is ready before the first turn of any.
         for lane in lanes.values():
             lane.ready()
+        left = math.inf
         for turn in range(warm_up + turns):
+            # The last turn took what is lost of what was left before it.
+            left, before = clock.left, left
+            if turn > warm_up and before - left > left:
+                break
             for lane in lanes.values():
                 lane.turn(counted=turn >= warm_up)
     finally:

@@ -25,21 +25,21 @@ def test_a_turn_has_two_to_a_hundred_steps_and_fewer_of_larger_batches(net):
 
 
 def test_cells_are_in_order_of_size_whatever_order_they_ran_in(tmp_path, monkeypatch):
-    monkeypatch.setattr(cells, "race", lambda *_: {"plain": PLAIN, "private": PRIVATE})
+    monkeypatch.setattr(cells, "race", lambda *_, **__: {"plain": PLAIN, "private": PRIVATE})
     found = run(tmp_path, (1024, 64))
     assert list(found) == ["64", "1024"]
     assert found["64"]["private"] == PRIVATE
 
 
 def test_without_time_nothing_runs_and_the_cell_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(cells, "race", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(cells, "race", lambda *_, **__: pytest.fail("ran"))
     assert run(tmp_path, (64,), Clock(0.0)) == {"64": {"skipped": "no time left"}}
 
 
 def test_a_race_that_fails_leaves_its_reason_and_the_others(tmp_path, monkeypatch):
     results = iter([RuntimeError("a worker\nended"), {"plain": PLAIN}])
 
-    def race(*_):
+    def race(*_, **__):
         found = next(results)
         if isinstance(found, Exception):
             raise found

@@ -20,7 +20,7 @@ def test_each_style_runs_with_and_without_privacy_and_all_else_is_equal(net):
 
 def test_without_environments_the_running_interpreter_races(tmp_path, monkeypatch):
     raced = []
-    monkeypatch.setattr(cells, "race", lambda all_of, *_: raced.append(all_of) or {})
+    monkeypatch.setattr(cells, "race", lambda all_of, *_, **__: raced.append(all_of) or {})
     path = step_time.run("mlp", "jax", (64, 256), 3, None, folder=tmp_path)
     assert path == Path(tmp_path, "step_time_mlp_jax.json")
     assert {one.python for found in raced for one in found.values()} == {sys.executable}
