@@ -52,10 +52,10 @@ def _with_next(x: Any) -> Pair:
 
     What stands at the places of the second is read by nothing.
     """
-    return ops.roll(x, -1), x
+    return ops.roll(x, -1, axis=-1), x
 
 
 def _joined(parts: Pair) -> Any:
     larger, smaller = parts
     is_first = np.arange(smaller.shape[-1]) % 2 == 0
-    return ops.where(is_first, smaller, ops.roll(larger, 1))
+    return ops.where(is_first, smaller, ops.roll(larger, 1, axis=-1))
