@@ -47,7 +47,7 @@ def run_cells(
         command: What is written down as the command.
         packages: Versions.
         clock: Each batch size has an equal part of what is left, in which it takes as many turns
-            as fit, one at least; those that it leaves no time for are marked.
+            as fit, three at least; those that it leaves no time for are marked.
         folder: Where results are written.
     """
     clock = clock or Clock()

@@ -21,6 +21,9 @@ __all__ = ["ROOT", "Contender", "Limits", "race"]
 Cost = Mapping[str, float]
 #: A turn of more seconds than this is not taken again: its noise is small beside it.
 _LONG_TURN = 20.0
+#: Turns that count however little time is left: the median of three forgets one in which a worker
+#: compiled a step for another shape.
+_LEAST_TURNS = 3
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def race(
         turns: Turns that count.
         warm_up: Turns before them, in which a worker compiles.
         limits: What a worker may take.
-        clock: After the first turn that counts, none begins that is likely to pass its time.
+        clock: After the first three turns that count, none begins that is likely to pass its time.
 
     Returns:
         For each name ``wall_ms`` and ``cpu_ms`` (of a step), ``wall_ratio`` and ``cpu_ratio``
@@ -118,7 +121,7 @@ def race(
         for turn in range(warm_up + turns):
             # The last turn took what is lost of what was left before it.
             left, before = clock.left, left
-            if turn > warm_up and before - left > left:
+            if turn >= warm_up + min(_LEAST_TURNS, turns) and before - left > left:
                 break
             for lane in lanes.values():
                 lane.turn(counted=turn >= warm_up)
