@@ -10,6 +10,35 @@ import keras
 from lipdp.certificates import CertifiedAccuracy
 from lipdp.losses.base import LipschitzLoss
 
+_SUMS = (
+    keras.metrics.Sum,
+    keras.metrics.TruePositives,
+    keras.metrics.TrueNegatives,
+    keras.metrics.FalsePositives,
+    keras.metrics.FalseNegatives,
+)
+
+
+def sums_over_rows(metrics: Any) -> list[str]:
+    """Those of Keras' metrics that grow with the number of rows; its others are means or ratios.
+
+    Args:
+        metrics: Metrics and their names, in any nest.
+
+    Returns:
+        Their names.
+    """
+    return [
+        kind.__name__
+        for metric in keras.tree.flatten(metrics)
+        for kind in _SUMS
+        if isinstance(metric, kind) or _is_called(metric, kind.__name__)
+    ]
+
+
+def _is_called(metric: Any, name: str) -> bool:
+    return isinstance(metric, str) and metric.replace("_", "").lower() == name.lower()
+
 
 def metrics_over_rows(metrics: Sequence[Any], num_outputs: int | None) -> list[Any]:
     """The user's metrics, with the string names that assume probabilities made right for a logit.

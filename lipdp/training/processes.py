@@ -162,8 +162,15 @@ def processes_of(
     model: keras.Model,
     budget: PrivacyBudget | None,
     callbacks: Sequence[keras.callbacks.Callback],
+    sums: Sequence[str],
 ) -> Processes:
     """The processes that are going to train a model, which agree upon seeds.
+
+    Args:
+        model: What they train.
+        budget: Of the training.
+        callbacks: Of the training.
+        sums: Names of metrics of held-out rows, which each process brings, that sum over them.
 
     Raises:
         UnsafeSetting: If the distribution is not known, or something does not work with several.
@@ -183,6 +190,12 @@ def processes_of(
             "Several processes would write one backup, and might go on from different epochs",
             received="BackupAndRestore",
             fix="Save the model in one process, load it in all, and pass ledger_file=",
+        )
+    if sums:
+        raise UnsafeSetting(
+            "A sum over held-out rows would count each of them once in every process",
+            received=", ".join(sums),
+            fix="Leave it out of metrics, or evaluate in one process what is held out",
         )
     return Processes(devices, seed)
 

@@ -19,6 +19,7 @@ from lipdp.training.devices import devices_of
 from lipdp.training.heap import HeapReuse
 from lipdp.training.ledger_callback import LedgerCallback, RemoveLedgerFile
 from lipdp.training.ledger_file import LedgerFile
+from lipdp.training.metrics import sums_over_rows
 from lipdp.training.preparation import Sizes, prepare_batches, prepare_stream
 from lipdp.training.processes import Processes, SameWeights, processes_of
 from lipdp.training.state import PrivateState
@@ -55,7 +56,7 @@ class FitRequest:
         file = None if path is None else LedgerFile(path)
         _continue_from(file, state)
         # No process writes the file before all have read it: here each waits for the others.
-        processes = processes_of(model, state.budget, callbacks)
+        processes = processes_of(model, state.budget, callbacks, self._held_out_sums(state))
         batches, validation = self._batches(model, state, processes)
         if state.plan is None or state.gate is None:
             raise InvalidValue("The plan is missing")
@@ -80,6 +81,12 @@ class FitRequest:
             "validation_data": validation,
             "validation_batch_size": self.validation_batch_size or self._rows_at_a_time(model),
         }
+
+    def _held_out_sums(self, state: PrivateState) -> list[str]:
+        if self.validation_data is None and not self.validation_split:
+            return []
+        names = ("metrics", "weighted_metrics")
+        return sums_over_rows([state.compile_arguments.get(name) for name in names])
 
     def _rows_at_a_time(self, model: keras.Model) -> int:
         """Those that a part of a batch is expected to have, as many for each device."""

@@ -46,7 +46,7 @@ def copies(model):
     return [[np.asarray(s.data) for s in v.value.addressable_shards] for v in model.variables]
 
 
-def small(optimizer=None, **budget):
+def small(optimizer=None, metrics=(), **budget):
     """One plain layer, which compiles in a second."""
     keras.utils.set_random_seed(0)
     model = lipdp.Sequential([BoundedInput((4,), radius=2.0), keras.layers.Dense(2)])
@@ -54,6 +54,7 @@ def small(optimizer=None, **budget):
     model.compile(
         optimizer or keras.optimizers.SGD(0.5),
         MulticlassHinge(margin=0.5),
+        metrics=metrics,
         privacy=lipdp.PrivacyBudget(**{**usual, "delta": 1e-5, **budget}),
         certified_radius=None,
     )
@@ -208,6 +209,10 @@ def see_refusals():
     here["Secure noise"] = refusal(small(**plain, secure_noise=True))
     backup = keras.callbacks.BackupAndRestore(FOLDER / "backup")
     here["one backup"] = refusal(small(), callbacks=[backup])
+    here["TruePositives, Sum"] = refusal(
+        small(metrics=["accuracy", "true_positives", keras.metrics.Sum()]),
+        validation_data=(np.zeros((10, 4)), np.zeros(10, int)),
+    )
     stream = [(row, target) for row, target in zip(Rows(50).x, Rows(50).y, strict=True)]
     here["a stream"] = refusal(small(), type("Stream", (), {"x": Stream(stream), "y": None}))
     with ALONE.scope():
