@@ -95,12 +95,13 @@ def names(cells: Mapping[str, Cell]) -> list[str]:
 
 
 def table(cells: Mapping[str, Cell]) -> str:
-    """Markdown: milliseconds and memory of a plain step, and ratios of times to it."""
+    """Markdown: turns, milliseconds and memory of a plain step, and ratios of times to it."""
     contenders = [name for name in names(cells) if name != "plain"]
-    heads = ["batch", "plain: ms", "MB", *contenders]
+    heads = ["batch", "turns", "plain: ms", "MB", *contenders]
     rows = [
         [
             batch,
+            reason(cell) or cell.get("plain", {}).get("turns", "-"),
             ratio(cell, "plain", "wall_ms"),
             ratio(cell, "plain", "growth_mb"),
             *(ratio(cell, name) for name in contenders),

@@ -25,8 +25,9 @@ HEAD = """# What privacy costs
 
 Written by `python -m benchmarks` (or `python -m benchmarks.speed_page`, from the same results in
 `benchmarks/results/`). Programs that are compared run in turns, so that what slows the machine
-slows all of them; every ratio is the median over the turns (five, or fewer where they are long) of
-the ratio within a turn. Milliseconds are medians too, and hold for this machine alone.
+slows all of them; every ratio is the median over the turns of the ratio within a turn. Five turns
+were asked for; where time was short there were fewer, and the table says how many: a ratio of one
+turn may well be off by a tenth. Milliseconds are medians too, and hold for this machine alone.
 """
 
 STEPS = """## Steps

@@ -5,7 +5,7 @@ import pytest
 from benchmarks import cells
 from benchmarks.clock import Clock
 
-PLAIN = {"wall_ms": 2.0, "wall_ratio": 1.0, "cpu_ratio": 1.0, "growth_mb": 100.0}
+PLAIN = {"turns": 5, "wall_ms": 2.0, "wall_ratio": 1.0, "cpu_ratio": 1.0, "growth_mb": 100.0}
 PRIVATE = {"wall_ms": 3.0, "wall_ratio": 1.5, "cpu_ratio": 1.4, "growth_mb": 120.0}
 
 
@@ -60,6 +60,6 @@ def test_the_table_shows_ratios_and_reasons():
         }
     )
     lines = found.splitlines()
-    assert lines[0] == "| batch | plain: ms | MB | private | hooks |"
-    assert lines[2] == "| 64 | 2.00 | 100.00 | 1.50 | over 8 GB |"
-    assert lines[3].count("no time left") == 4
+    assert lines[0] == "| batch | turns | plain: ms | MB | private | hooks |"
+    assert lines[2] == "| 64 | 5 | 2.00 | 100.00 | 1.50 | over 8 GB |"
+    assert lines[3].count("no time left") == 5
