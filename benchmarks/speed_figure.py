@@ -58,6 +58,6 @@ def draw(found: Mapping[str, Mapping[str, Cells]], path: Path) -> None:
         axes.set_ylabel("time of a private step / plain step")
         axes.grid(which="both", alpha=0.2)
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(fontsize=7)
+            axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
