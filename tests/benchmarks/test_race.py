@@ -32,7 +32,8 @@ def test_costs_are_of_a_step_and_ratios_to_the_base(contender):
     assert found["plain"]["turns"] == found["slow"]["turns"] == 3
     assert found["slow"]["wall_ms"] >= 100.0
     assert found["plain"]["wall_ratio"] == 1.0
-    assert 1.0 < found["slow"]["wall_ratio"] <= 5.0
+    # Sleeps are never shorter, and on a loaded machine longer.
+    assert 1.0 < found["slow"]["wall_ratio"] < 10.0
 
 
 def test_who_is_too_slow_takes_no_more_turns_and_the_others_do(contender):
