@@ -49,14 +49,11 @@ def check_noise_is_fresh():
 def check_a_step_waits_for_no_metrics():
     """Where Keras may call the ends of steps from other threads, private training lets it."""
     threads = set()
-
-    class Ends(keras.callbacks.Callback):
-        async_safe = True
-
-        def on_train_batch_end(self, batch, logs=None):
-            threads.add(threading.current_thread())
-
-    NoiseRun(noise_multiplier=1.0).fit(epochs=2, callbacks=[Ends()])
+    ends = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: threads.add(threading.current_thread())
+    )
+    ends.async_safe = True
+    NoiseRun(noise_multiplier=1.0).fit(epochs=2, callbacks=[ends])
     assert threads and (threading.main_thread() in threads) == (BACKEND == "tensorflow")
 
 

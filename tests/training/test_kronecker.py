@@ -98,24 +98,11 @@ def test_what_follows_sees_the_unit_ball(maps, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_bounds_and_radii_hold_in_units_of_the_row(maps, dtype):
+def test_bounds_and_radii_hold_in_units_of_the_row(maps, dtype, check_units):
     x = maps[0].astype(dtype)
     s = released(maps)
     model = compiled(s, dtype=dtype, clip_radius=2.0)
-    # The gradient bound behind the ball does not depend on the statistics.
-    (bound,) = model.gradient_bounds().parameters
-    assert bound == pytest.approx(math.sqrt(2.0), rel=1e-3)
-    matrix = np.kron(s.spatial, s.channel)
-    exact = np.linalg.norm(matrix, 2) / 2.0
-    assert exact * (1 - 1e-5) <= model.lipschitz_constant() <= exact * (1 + 1e-3)
-    # No step of the certified length against the margin changes a class.
-    found = lipdp.certify(model, x)
-    kernel = np.asarray(model.layers[-1].kernel)
-    whole = matrix @ (kernel[:, 1] - kernel[:, 0])
-    sign = np.where(found.predictions == 1, -1.0, 1.0)[:, None]
-    moved = x + 0.999 * sign * found.radii[:, None] * whole / np.linalg.norm(whole)
-    assert (found.radii > 0).mean() > 0.5
-    assert (lipdp.certify(model, moved.astype(dtype)).predictions == found.predictions).all()
+    check_units(model, x, np.kron(s.spatial, s.channel))
 
 
 def test_a_seeded_release_needs_a_seeded_training(maps):
