@@ -118,6 +118,7 @@ class FitRequest:
         if processes.several:
             raise InvalidData(
                 "Several processes cannot tell whether a stream brings them the same rows",
+                received=type(self.x).__name__,
                 fix="Pass arrays, or train in one process",
             )
         if self.groups is not None or self.validation_split:
