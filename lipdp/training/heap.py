@@ -11,9 +11,12 @@ from typing import Any
 import keras
 
 # Of mallopt(3).
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4
 #: glibc's default of how many arrays may have pages of their own.
 _ARRAYS_APART = 65536
+#: glibc's default of what it keeps free behind a heap, and the most that a thread's heap holds. One
+#: that an array fills would be returned whole with it, unless that much is asked to stay free.
+_ROOM, _MOST_ROOM = 128 << 10, 64 << 20
 #: Where glibc's own rule ends; more it does not take.
 _MOST = 32 << 20
 _LARGEST_INT = 2**31 - 1
@@ -26,6 +29,7 @@ _CHOSEN_BY_USER = (
     "MALLOC_MMAP_THRESHOLD_",
     "MALLOC_MMAP_MAX_",
     "MALLOC_TRIM_THRESHOLD_",
+    "MALLOC_TOP_PAD_",
     "GLIBC_TUNABLES",
 )
 
@@ -42,7 +46,8 @@ class HeapReuse(keras.callbacks.Callback):
     Args:
         array_bytes: Expected size of the largest array of a step. Arrays of that size are served
             from the heap, and all of up to 8 MiB; where it is above 32 MiB, all arrays until the
-            training ends. Twice as much may lie free at the end of a heap.
+            training ends. Twice as much may lie free at the end of a heap, and a heap of up to
+            64 MiB that a thread needs again stays.
     """
 
     def __init__(self, array_bytes: int) -> None:
@@ -74,6 +79,7 @@ def serve_from_heap(largest: int, environment: Mapping[str, str]) -> bool:
         library.mallopt(_MMAP_THRESHOLD, min(largest, _MOST)),
         library.mallopt(_TRIM_THRESHOLD, min(2 * largest, _LARGEST_INT)),
         library.mallopt(_MMAP_MAX, 0 if largest > _MOST else _ARRAYS_APART),
+        library.mallopt(_TOP_PAD, _MOST_ROOM if largest > _MOST else _ROOM),
     ]
     return all(done)
 
@@ -87,6 +93,7 @@ def give_back(environment: Mapping[str, str]) -> None:
     if _may_be_set(environment):
         library = ctypes.CDLL(None)
         library.mallopt(_MMAP_MAX, _ARRAYS_APART)
+        library.mallopt(_TOP_PAD, _ROOM)
         library.malloc_trim(0)
 
 
