@@ -78,8 +78,10 @@ PARTS = (
     Part("cnn-tensorflow", "step_time", 6, ("--net", "cnn")),
     Part("mlp-jax", "step_time", 5, ("--net", "mlp", "--backend", "jax"), environments=True),
     Part("cnn-jax", "step_time", 7, ("--net", "cnn", "--backend", "jax"), environments=True),
-    Part("mlp-peers", "peer_time", 9, ("--net", "mlp"), environments=True),
-    Part("cnn-peers", "peer_time", 11, ("--net", "cnn"), environments=True),
+    Part("parts-tensorflow", "step_parts", 2),
+    Part("parts-jax", "step_parts", 2, ("--backend", "jax"), environments=True),
+    Part("mlp-peers", "peer_time", 8, ("--net", "mlp"), environments=True),
+    Part("cnn-peers", "peer_time", 8, ("--net", "cnn"), environments=True),
 )
 
 
@@ -159,7 +161,7 @@ def make_environments(parts: Sequence[Part], environments: Path) -> None:
     """Makes what parts need, before any time is counted; a part that lacks one fails later."""
     modules = {part.module for part in parts if part.environments}
     for name in REQUIREMENTS:
-        if ("step_time" if name == "jax" else "peer_time") in modules:
+        if modules & ({"step_time", "step_parts"} if name == "jax" else {"peer_time"}):
             try:
                 interpreter(name, environments)
             except RuntimeError as error:

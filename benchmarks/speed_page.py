@@ -59,6 +59,19 @@ PARTS = {
         "resident memory.",
         end_to_end.table,
     ),
+    "step_parts_tensorflow": (
+        "What the parts of a step cost: MLP on TensorFlow",
+        "The private step with ReLU, and the same without some of its parts, over the plain step. "
+        "What a part costs is by how much the ratio falls without it. New batches: the same one is "
+        "read in every step instead. What is left without all of these is the network of "
+        "`SpectralDense` with its loss.",
+        cells.table,
+    ),
+    "step_parts_jax": (
+        "What the parts of a step cost: MLP on JAX",
+        "The same on JAX.",
+        cells.table,
+    ),
     "step_profile_mlp": (
         "Where the time of a step goes: MLP",
         "Milliseconds of all threads together, by TensorFlow's profiler, for the MLP with ReLU at "

@@ -6,8 +6,9 @@ Run: python -m benchmarks.step_time --net mlp --batch 1024 --batch 8192
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -79,16 +80,26 @@ def run(
     )
 
 
+def backend_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--backend``, ``--turns`` and ``--environments`` to a part."""
+    for option in (
+        click.option(
+            "--environments",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="Folder with an environment of the backend, made on demand; the running one by"
+            " default.",
+        ),
+        click.option("--turns", default=5, show_default=True, help="Turns of each contender."),
+        click.option("--backend", default="tensorflow", show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.option("--net", type=click.Choice(list(STYLES)), default="mlp", show_default=True)
 @click.option("--batch", "batches", type=int, multiple=True, help="Repeatable; all by default.")
-@click.option("--backend", default="tensorflow", show_default=True)
-@click.option("--turns", default=5, show_default=True, help="Turns of each contender.")
-@click.option(
-    "--environments",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder with an environment of the backend, made on demand; the running one by default.",
-)
+@backend_options
 @clocks.options
 def main(
     net: str,

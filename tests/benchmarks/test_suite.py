@@ -63,6 +63,8 @@ def test_time_that_a_part_leaves_goes_to_the_next(monkeypatch, tmp_path):
     [
         ("sampler", set()),
         ("mlp-jax", {"jax"}),
+        ("parts-tensorflow", set()),
+        ("parts-jax", {"jax"}),
         ("mlp-peers", {"opacus", "jax-privacy", "tensorflow-privacy"}),
     ],
 )
