@@ -20,15 +20,18 @@ import keras
 import numpy as np
 
 from lipdp.bounds.cotangent import Cotangent, joint_bound
+from lipdp.bounds.final import check_final
 from lipdp.bounds.graph import Graph, graph_of
-from lipdp.bounds.precision import working_unit
 from lipdp.bounds.steps import Step, forward_steps
 from lipdp.bounds.table import BoundRow, GradientBounds
 from lipdp.errors import UnboundedGradient, UnsupportedLayer
+from lipdp.losses._wrapper import LossWrapper
 from lipdp.losses.base import LipschitzLoss
 from lipdp.projections import Projection
 from lipdp.rounding import times
 
+#: Below it numbers of float32 lose digits, and slacks, which are relative, mean nothing.
+_LEAST = 2.0**-100
 #: Covers the host's own float64 roundings, a few for each layer of the deepest model.
 _HOST = 1.0 + 2.0**-40
 
@@ -54,10 +57,11 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     loss = _checked_loss(loss)
     graph = graph_of(model)
     steps = forward_steps(graph)
-    num_outputs = _num_outputs(graph, loss)
-    logit_bound = steps[-1].x_out
+    last = next(step for step in steps if step.call.output == graph.output)
+    num_outputs = _num_outputs(last.call.shapes.output, loss)
+    logit_bound = last.x_out
     slope = loss.lipschitz(logit_bound, num_outputs)
-    unit = working_unit(graph.calls[-1].layer)
+    unit = last.unit
     g = slope * (1.0 + loss.rounding(logit_bound, num_outputs, unit))
     totals, rows = _backward(graph, steps, g)
     _check_finite(model, totals, rows)
@@ -120,6 +124,10 @@ def in_constraint_set(layer: Any) -> bool:
 
 def _checked_loss(loss: Any) -> LipschitzLoss:
     if isinstance(loss, LipschitzLoss):
+        inner: Any = loss
+        while inner is not None:
+            check_final(inner, LipschitzLoss, "loss")
+            inner = inner.loss if isinstance(inner, LossWrapper) else None
         return loss
     raise UnsupportedLayer(
         "The loss has no proved Lipschitz constant",
@@ -129,8 +137,7 @@ def _checked_loss(loss: Any) -> LipschitzLoss:
     )
 
 
-def _num_outputs(graph: Graph, loss: LipschitzLoss) -> int:
-    shape = graph.calls[-1].shapes.output
+def _num_outputs(shape: tuple[int, ...], loss: LipschitzLoss) -> int:
     wanted = () if loss.positions is None else (loss.positions,)
     if len(shape) != len(wanted) + 1 or shape[:-1] != wanted:
         raise UnsupportedLayer(
@@ -157,11 +164,21 @@ def _backward(
     for step in reversed(steps):
         cotangent = cotangents[step.call.output]
         bounds = step.parameter_bounds(cotangent.bound)
+        _check_count(step, bounds)
         for variable, bound in zip(step.variables, bounds, strict=True):
             totals[id(variable)] += bound
         rows = _rows(step, bounds) + rows
         _give(cotangents, step, step.pull(cotangent))
     return totals, rows
+
+
+def _check_count(step: Step, bounds: list[float]) -> None:
+    if len(bounds) != len(step.variables):
+        raise UnsupportedLayer(
+            f"The layer {step.call.layer.name!r} does not state a bound for each trained variable",
+            received={"variables": [v.name for v in step.variables], "bounds": bounds},
+            fix="Return them from parameter_bounds in the order of trainable_variables",
+        )
 
 
 def _give(cotangents: dict[int, Cotangent], step: Step, parts: list[Cotangent]) -> None:
@@ -176,8 +193,15 @@ def _rows(step: Step, bounds: list[float]) -> list[BoundRow]:
 
 
 def _check_finite(model: keras.Model, totals: dict[int, float], rows: list[BoundRow]) -> None:
+    found = [totals.get(id(v), 0.0) for v in model.trainable_variables]
+    if any(0.0 < bound < _LEAST for bound in found):
+        raise UnboundedGradient(
+            "A gradient is so small that its noise could vanish in rounding",
+            received=min(bound for bound in found if bound > 0.0),
+            fix="Leave factors such as Rescaling(1e-30) out",
+        )
     # Written so that NaN fails too.
-    if all(0.0 <= totals.get(id(v), 0.0) < np.inf for v in model.trainable_variables):
+    if all(0.0 <= bound < np.inf for bound in found):
         return
     bad = [f"{row.layer}/{row.variable}" for row in rows if not 0.0 <= row.bound < np.inf]
     raise UnboundedGradient(

@@ -49,17 +49,28 @@ def graph_of(model: keras.Model) -> Graph:
             several outputs.
     """
     function = _function(model)
-    if len(function.outputs) != 1:
-        raise UnsupportedLayer(
-            f"The model {model.name!r} has several outputs",
-            received=len(function.outputs),
-            fix="Use one output tensor",
-        )
+    _check_output(model, function)
     keys = count()
     inputs = tuple(next(keys) for _ in function.inputs)
     calls: list[Call] = []
     (output,) = _inline(function, inputs, keys, calls)
     return Graph(tuple(calls), inputs, output)
+
+
+def _check_output(model: keras.Model, function: Any) -> None:
+    outputs = function._outputs_struct
+    if not isinstance(outputs, keras.KerasTensor):
+        raise UnsupportedLayer(
+            f"The model {model.name!r} has several outputs, or one in a list or dict",
+            received=outputs,
+            fix="Use one output tensor",
+        )
+    if any(outputs is given for given in function.inputs):
+        raise UnsupportedLayer(
+            f"The output of the model {model.name!r} is its input",
+            received=outputs.name,
+            fix="Put a layer between them",
+        )
 
 
 def _function(model: keras.Model) -> Any:
@@ -102,7 +113,9 @@ def _inline(
         _check_layer(node.operation)
         _check_arguments(node)
         if isinstance(node.operation, keras.Model):
-            made = _inline(_function(node.operation), read, keys, calls)
+            nested = _function(node.operation)
+            _check_dtypes(node, nested)
+            made = _inline(nested, read, keys, calls)
         else:
             made = (next(keys),)
             calls.append(_call(node, read, made[0]))
@@ -123,6 +136,17 @@ def _call(node: Any, read: tuple[int, ...], made: int) -> Call:
         output=made,
         shapes=Shapes(tuple(_shape(t) for t in node.input_tensors), _shape(node.outputs[0])),
     )
+
+
+def _check_dtypes(node: Any, nested: Any) -> None:
+    """Keras casts to the dtypes of a nested model's inputs, which is no layer and has no bound."""
+    for given, taken in zip(node.input_tensors, nested.inputs, strict=True):
+        if given.dtype != taken.dtype:
+            raise UnsupportedLayer(
+                f"The nested model {node.operation.name!r} casts its input to another dtype",
+                received={"given": given.dtype, "taken": taken.dtype},
+                fix=f"Begin it with keras.Input(shape, dtype={given.dtype!r})",
+            )
 
 
 def _check_single_output(node: Any) -> None:

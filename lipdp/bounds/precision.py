@@ -34,7 +34,8 @@ def working_unit(layer: Any) -> float:
     """
     dtype = str(getattr(layer, "compute_dtype", "unknown"))
     # Convolutions run in libraries, and with settings, of their own.
-    convolves = any(len(v.shape) > 2 for v in getattr(layer, "weights", ()))
+    by_weights = any(len(v.shape) > 2 for v in getattr(layer, "weights", ()))
+    convolves = by_weights or getattr(layer, "convolves", False)
     return _probed_unit(dtype, _convolution if convolves else _product)
 
 
@@ -49,8 +50,8 @@ def _probed_unit(dtype: str, operation: Callable[[Any], Any]) -> float:
         f"The backend {backend.backend()!r} multiplies {dtype} in a coarser format",
         received="TF32, bfloat16 or the like",
         fix="Switch it off, such as by tf.config.experimental.enable_tensor_float_32_execution"
-        "(False), jax.config.update('jax_default_matmul_precision', 'highest') or "
-        "ONEDNN_DEFAULT_FPMATH_MODE=STRICT",
+        "(False), jax.config.update('jax_default_matmul_precision', 'highest'), "
+        "torch.backends.cudnn.allow_tf32 = False or ONEDNN_DEFAULT_FPMATH_MODE=STRICT",
     )
 
 
@@ -76,7 +77,8 @@ def _convolution(tensor: Any) -> Any:
     kernel = np.zeros((3, 3, _SIZE, _SIZE))
     kernel[1, 1] = np.eye(_SIZE)
     image = ops.broadcast_to(tensor[None, None], (4, 16, _SIZE, _SIZE))
-    return ops.conv(image, ops.convert_to_tensor(kernel, dtype=tensor.dtype), padding="same")
+    filters = ops.convert_to_tensor(kernel, dtype=tensor.dtype)
+    return ops.conv(image, filters, padding="same", data_format="channels_last")
 
 
 def usable(bound: float, unit: float) -> float:

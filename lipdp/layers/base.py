@@ -23,9 +23,12 @@ class LipschitzLayer(keras.layers.Layer, abc.ABC):
     Attributes:
         linear_backward: Whether ``backward_bound(x, g) == g * backward_bound(x, 1)``, which lets
             the engine keep track of what the branches of a concatenation share.
+        convolves: Whether it runs convolutions without weights of its own; those of a layer with
+            a kernel of 3 axes or more are known.
     """
 
     linear_backward = False
+    convolves = False
 
     @abc.abstractmethod
     def forward_bound(self, x: float) -> float:

@@ -51,6 +51,7 @@ class Scattering2D(LipschitzLayer):
     """
 
     linear_backward = True
+    convolves = True
 
     def __init__(
         self, scales: int = 2, orientations: int = 8, order: int = 2, **kwargs: Any

@@ -17,6 +17,10 @@ _FIT_REASONS = {
     "sample_weight": _NO_WEIGHTS,
     "steps_per_epoch": "The steps follow from the rows and the expected batch size",
 }
+#: What a model class of the user's may define anew.
+_OVERRIDABLE = frozenset(
+    {"_abc_impl", "compile", "evaluate", "from_config", "get_config", "predict", "summary"}
+)
 
 
 def check_compile(loss: Any, options: Mapping[str, Any]) -> None:
@@ -65,7 +69,7 @@ def check_model(model: keras.Model) -> None:
     """Refuses additional losses and everything without a bound.
 
     Raises:
-        UnsafeSetting: If the model adds a loss of its own.
+        UnsafeSetting: If the model adds a loss or a training step of its own.
         UnsupportedLayer: If a layer has no proved bound.
     """
     if model.losses:
@@ -75,3 +79,21 @@ def check_model(model: keras.Model) -> None:
             fix="Remove them; a penalty on weights is the optimizer's weight_decay",
         )
     gradient_bounds(model, model.loss)
+    _check_methods(model)
+
+
+def _check_methods(model: keras.Model) -> None:
+    """A subclass may change what is saved or shown, and not what a step computes."""
+    kinds = type(model).__mro__
+    for index, kind in enumerate(kinds):
+        if kind.__module__.startswith("lipdp."):
+            return
+        inherited = {name for other in kinds[index + 1 :] for name in vars(other)}
+        changed = {n for n in inherited & set(vars(kind)) - _OVERRIDABLE if not n.startswith("__")}
+        if changed:
+            raise UnsafeSetting(
+                f"The model class {kind.__name__} changes how Keras trains, which has no bound",
+                received=sorted(changed),
+                fix="Use lipdp.Sequential or lipdp.Model as they are; put what is yours into layers"
+                " and callbacks",
+            )

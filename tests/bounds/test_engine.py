@@ -21,8 +21,14 @@ from lipdp.layers import (
     SpectralDense,
     SphereNormalization,
 )
-from lipdp.losses import MulticlassHinge, TemperedBinaryCrossentropy, TemperedCrossentropy
-from lipdp.projections import L2Ball
+from lipdp.layers.base import LipschitzLayer
+from lipdp.losses import (
+    ClassWeighted,
+    MulticlassHinge,
+    TemperedBinaryCrossentropy,
+    TemperedCrossentropy,
+)
+from lipdp.projections import L2Ball, SpectralProjection
 
 SLACK = 1e-4
 
@@ -190,6 +196,71 @@ class TestRefusals:
 
         model = keras.Sequential([BoundedInput((6,), radius=1.0), Louder(3)])
         with pytest.raises(UnsupportedLayer, match="SpectralDense"):
+            gradient_bounds(model, self.loss)
+
+    @pytest.mark.parametrize("wrapped", [False, True])
+    def test_a_subclass_of_a_concrete_loss_is_refused(self, wrapped):
+        class Louder(MulticlassHinge):
+            def call(self, y_true, y_pred):
+                return 100.0 * super().call(y_true, y_pred)
+
+        loss = Louder(margin=1.0, name="louder")
+        loss = ClassWeighted(loss, [1.0, 1.0, 1.0]) if wrapped else loss
+        with pytest.raises(UnsupportedLayer, match=r"louder.*MulticlassHinge"):
+            gradient_bounds(dense_net(3), loss)
+
+    @pytest.mark.parametrize("layer", [keras.layers.Dense, keras.layers.PReLU])
+    def test_a_subclass_of_a_concrete_projection_is_refused(self, layer):
+        class Idle(L2Ball):
+            def __call__(self, w):
+                return w
+
+        made = (
+            layer(6, use_bias=False, kernel_constraint=Idle(1.0))
+            if layer is keras.layers.Dense
+            else layer(alpha_constraint=Idle(1.0))
+        )
+        model = keras.Sequential([BoundedInput((6,), 1.0), made, SpectralDense(3)])
+        with pytest.raises(UnsupportedLayer, match=r"Idle.*L2Ball"):
+            gradient_bounds(model, self.loss)
+
+    def test_a_constraint_that_came_too_late_does_not_count(self):
+        """Optimizers apply the constraint that the variable was made with."""
+        dense = keras.layers.Dense(6, use_bias=False, kernel_initializer="orthogonal")
+        model = keras.Sequential([BoundedInput((6,), 1.0), dense, SpectralDense(3)])
+        dense.kernel_constraint = SpectralProjection(1.0)
+        with pytest.raises(UnboundedGradient):
+            gradient_bounds(model, self.loss)
+        model = keras.Sequential([BoundedInput((6,), 1.0), SpectralDense(3)])
+        model.layers[-1].constraint = L2Ball(0.1)
+        with pytest.raises(UnsupportedLayer, match="another constraint"):
+            gradient_bounds(model, self.loss)
+
+    def test_a_layer_that_states_too_few_bounds(self):
+        class Forgetful(LipschitzLayer):
+            def build(self, input_shape):
+                self.scale = self.add_weight(shape=(), initializer="ones", name="scale")
+
+            def call(self, inputs):
+                return inputs * self.scale
+
+            def forward_bound(self, x):
+                return x
+
+            def backward_bound(self, x, g):
+                return g
+
+            def parameter_bounds(self, x, g):
+                return []
+
+        model = keras.Sequential([BoundedInput((6,), 1.0), Forgetful(name="odd"), SpectralDense(3)])
+        with pytest.raises(UnsupportedLayer, match="'odd' does not state"):
+            gradient_bounds(model, self.loss)
+
+    def test_noise_that_would_vanish_is_refused(self):
+        tiny = [keras.layers.Rescaling(1e-20), keras.layers.Rescaling(1e-20)]
+        model = keras.Sequential([BoundedInput((6,), 1.0), *tiny, SpectralDense(3)])
+        with pytest.raises(UnboundedGradient, match="so small"):
             gradient_bounds(model, self.loss)
 
     def test_half_precision_is_refused(self):

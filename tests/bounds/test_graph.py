@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from lipdp.bounds import gradient_bounds, lipschitz_constant
+from lipdp.bounds import gradient_bounds, lipschitz_constant, numerical_error
 from lipdp.bounds.graph import graph_of
 from lipdp.errors import InvalidState, UnboundedGradient, UnsupportedLayer
 from lipdp.layers import BoundedBias, BoundedInput, MaxMin, SpectralDense, SphereNormalization
@@ -88,6 +88,35 @@ class TestNesting:
         inputs, x = ball()
         model = keras.Model(inputs, keras.Model(passing, passing)(SpectralDense(6)(x)))
         assert bounds(model) == about(ROOT)
+
+    @pytest.mark.parametrize("dtype", ["int32", "float16", "bfloat16", "float64"])
+    def test_a_nested_model_that_casts_its_input(self, dtype):
+        """Only the dtype of the whole model's input is what certificates are about."""
+        taken = keras.Input((6,), dtype=dtype)
+        inputs, x = ball()
+        model = keras.Model(inputs, keras.Model(taken, SpectralDense(2)(taken), name="inner")(x))
+        for proved in (bounds, lipschitz_constant, numerical_error):
+            with pytest.raises(UnsupportedLayer, match="'inner' casts"):
+                proved(model)
+
+    def test_a_nested_model_that_casts_the_records(self):
+        """Keras begins a float64 network with a float32 input, unless it is told otherwise."""
+        layers = [BoundedInput((6,), 1.0, dtype="float64"), SpectralDense(2, dtype="float64")]
+        inputs = keras.Input((6,), dtype="float64")
+        with pytest.raises(UnsupportedLayer, match="casts"):
+            numerical_error(keras.Model(inputs, keras.Sequential(layers)(inputs)))
+        told = keras.Sequential([keras.Input((6,), dtype="float64"), *layers])
+        assert numerical_error(keras.Model(inputs, told(inputs))) < 1e-13
+
+    def test_the_output_is_not_the_last_call(self):
+        one, two = keras.Input((2,)), keras.Input((2,))
+        first_of_two = keras.Model([one, two], one)
+        inputs, x = ball()
+        large = keras.layers.Rescaling(100.0)(SpectralDense(2)(x))
+        small = keras.layers.Rescaling(0.001)(SpectralDense(2)(SpectralDense(6)(x)))
+        model = keras.Model(inputs, first_of_two([large, small]))
+        assert graph_of(model).calls[-1].output != graph_of(model).output
+        assert gradient_bounds(model, LOSS).logit_bound == pytest.approx(100.0, rel=1e-4)
 
 
 class TestFrozen:
@@ -185,8 +214,15 @@ class TestRefusals:
 
     def test_several_outputs(self):
         inputs, x = ball()
-        with pytest.raises(UnsupportedLayer, match="several outputs"):
-            bounds(keras.Model(inputs, [SpectralDense(3)(x), x]))
+        one = SpectralDense(3)(x)
+        for outputs in ([one, x], [one], {"logits": one}):
+            with pytest.raises(UnsupportedLayer, match="several outputs"):
+                bounds(keras.Model(inputs, outputs))
+
+    def test_an_output_that_is_an_input(self):
+        inputs = keras.Input((6,))
+        with pytest.raises(UnsupportedLayer, match="is its input"):
+            bounds(keras.Model(inputs, inputs))
 
     def test_a_model_without_shape(self):
         with pytest.raises(InvalidState, match="no input shape"):

@@ -5,8 +5,10 @@ import sys
 import keras
 import pytest
 
+from lipdp.bounds import precision
 from lipdp.bounds.precision import usable, working_unit
 from lipdp.errors import UnsafeSetting
+from lipdp.layers import Scattering2D
 
 
 def dense(dtype):
@@ -36,17 +38,40 @@ def test_an_operation_without_a_dtype_is_refused():
         working_unit(object())
 
 
+@pytest.mark.parametrize(
+    ("layer", "convolves"), [(Scattering2D(), True), (keras.layers.Flatten(), False)]
+)
+def test_a_layer_is_probed_by_what_it_runs(layer, convolves, monkeypatch):
+    """Convolutions may run in a coarser format than products, or the other way round."""
+    seen = []
+    monkeypatch.setattr(precision, "_probed_unit", lambda dtype, run: seen.append(run) or 0.0)
+    working_unit(layer)
+    assert seen == [precision._convolution if convolves else precision._product]
+
+
+def test_convolutions_are_probed_whatever_the_format_of_images():
+    before = keras.config.image_data_format()
+    keras.config.set_image_data_format("channels_first")
+    try:
+        precision._probed_unit.cache_clear()
+        assert working_unit(Scattering2D()) == 2.0**-24
+    finally:
+        keras.config.set_image_data_format(before)
+
+
 _COARSE = """
 import keras
 from lipdp.bounds.precision import working_unit
 from lipdp.errors import UnsafeSetting
+from lipdp.layers import Scattering2D
 
 layer = keras.layers.Conv2D(4, 3)
 layer.build((None, 8, 8, 3))
-try:
-    working_unit(layer)
-except UnsafeSetting as error:
-    print("refused:", error)
+for one in (layer, Scattering2D()):
+    try:
+        working_unit(one)
+    except UnsafeSetting as error:
+        print("refused:", error)
 """
 
 
@@ -57,7 +82,7 @@ def test_convolutions_in_bfloat16_are_noticed():
     done = subprocess.run(
         [sys.executable, "-c", _COARSE], env=environment, capture_output=True, text=True
     )
-    assert "refused:" in done.stdout and "coarser" in done.stdout, done.stderr
+    assert done.stdout.count("refused:") == 2 and "coarser" in done.stdout, done.stderr
 
 
 def _cpu_flags():

@@ -40,6 +40,20 @@ class TestRefusals:
         with pytest.raises(UnsafeSetting, match=words):
             make_model(BUDGET, **options)
 
+    @pytest.mark.parametrize("method", ["compute_loss", "train_step", "_private"])
+    def test_a_model_class_with_a_training_of_its_own(self, rows, method):
+        class Louder(lipdp.Sequential):
+            def evaluate(self, *args, **kwargs):
+                return None
+
+        setattr(Louder, method, getattr(lipdp.Sequential, method))
+        model = Louder([BoundedInput((4,), 1.0), SpectralDense(2)])
+        model.compile("sgd", MulticlassHinge(margin=1.0), privacy=BUDGET)
+        with pytest.raises(UnsafeSetting, match=f"Louder changes.*{method}"):
+            model.fit(*rows, batch_size=50, verbose=0)
+        delattr(Louder, method)
+        model.fit(*rows, batch_size=50, verbose=0)
+
     def test_a_loss_without_a_constant(self, make_model):
         with pytest.raises(UnsupportedLayer, match=r"lipdp\.losses"):
             make_model(BUDGET, loss="mse")

@@ -13,12 +13,13 @@ import keras
 from keras import activations
 
 from lipdp.bounds.rules import curves
+from lipdp.bounds.rules.affine import projection_of
 from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless
 from lipdp.bounds.rules.curves import Curve, Pointwise
 from lipdp.bounds.rules.scaling import as_computed
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
-from lipdp.projections import MaxBall, Projection, greatest_entry_bound
+from lipdp.projections import MaxBall, greatest_entry_bound
 from lipdp.rounding import gamma, times
 
 _CURVES: Mapping[Callable[..., Any], Curve] = MappingProxyType(
@@ -216,18 +217,19 @@ def _prelu(layer: Any, shapes: Shapes) -> LayerBounds:
     present = greatest_entry_bound(keras.ops.convert_to_numpy(layer.alpha))
     trained = bool(layer.alpha.trainable)
     return _LearnedSlopes(
-        steepest=_steepest(layer.alpha_constraint, layer.alpha.shape) if trained else present,
+        steepest=_steepest(layer.alpha) if trained else present,
         present=present,
         trained=trained,
         shared=shapes.size // math.prod(layer.alpha.shape),
     )
 
 
-def _steepest(constraint: Any, shape: tuple[int, ...]) -> float:
+def _steepest(variable: Any) -> float:
     """Bound of the greatest entry of every weight of a set: at most its spectral norm."""
-    if isinstance(constraint, MaxBall):
-        return constraint.norm_bound
-    return constraint.spectral_bound(shape) if isinstance(constraint, Projection) else math.inf
+    projection = projection_of(variable)
+    if isinstance(projection, MaxBall):
+        return projection.norm_bound
+    return math.inf if projection is None else projection.spectral_bound(variable.shape)
 
 
 RULES: Rules = MappingProxyType(

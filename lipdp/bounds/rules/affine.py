@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from lipdp.bounds.final import check_final
 from lipdp.bounds.precision import working_unit
 from lipdp.bounds.rules.base import LayerBounds
 from lipdp.projections import Projection
@@ -81,13 +82,28 @@ def affine_slack(layer: Any, inner: int, positions: int, side: float) -> float:
     return product_slack(max(inner, positions) + 8, side, working_unit(layer))
 
 
-def weight_bound(variable: Any, constraint: Any, bound_of: Callable[[Any], float]) -> float:
+def projection_of(variable: Any) -> Projection | None:
+    """The projection that training keeps a weight inside its set by, if there is one.
+
+    Optimizers apply the constraint of the variable; what its layer says may have changed since.
+
+    Raises:
+        UnsupportedLayer: If it inherits the bounds of another one.
+    """
+    if not isinstance(variable.constraint, Projection):
+        return None
+    check_final(variable.constraint, Projection, "projection")
+    return variable.constraint
+
+
+def weight_bound(variable: Any, bound_of: Callable[[Any], float]) -> float:
     """Spectral norm bound of a weight: of the present one, and if trained of its whole set too."""
-    if variable.trainable and not isinstance(constraint, Projection):
-        return math.inf
     present = bound_of(keras.ops.convert_to_numpy(variable))
+    if not variable.trainable:
+        return present
+    projection = projection_of(variable)
     return (
-        max(present, constraint.spectral_bound(variable.shape)) if variable.trainable else present
+        math.inf if projection is None else max(present, projection.spectral_bound(variable.shape))
     )
 
 

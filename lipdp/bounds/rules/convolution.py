@@ -15,7 +15,7 @@ import keras
 import numpy as np
 
 from lipdp.bounds.rules.activations import activation_bounds
-from lipdp.bounds.rules.affine import AffineBounds, affine_slack, trained_flags
+from lipdp.bounds.rules.affine import AffineBounds, affine_slack, projection_of, trained_flags
 from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless
 from lipdp.bounds.rules.dense import bias_bound, check_plain_kernel
 from lipdp.bounds.rules.pooling import check_channels_last
@@ -23,16 +23,15 @@ from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers._conv_geometry import ConvGeometry, per_axis
 from lipdp.layers._windows import PADDINGS, Windows
-from lipdp.projections import ChannelBall, Projection
+from lipdp.projections import ChannelBall
 from lipdp.rounding import times
 
 
 @dataclass(frozen=True)
 class _Kernel:
-    """A kernel of a layer, its set, and the convolution that it is used in."""
+    """A kernel of a layer and the convolution that it is used in."""
 
     variable: Any
-    constraint: Any
     geometry: ConvGeometry
     depthwise: bool = False
 
@@ -53,12 +52,13 @@ class _Kernel:
         """
         if not self.variable.trainable:
             return self.present()
-        if not isinstance(self.constraint, Projection):
+        projection = projection_of(self.variable)
+        if projection is None:
             return math.inf
-        norm = self.constraint.spectral_bound(self.variable.shape)
-        if self.depthwise and isinstance(self.constraint, ChannelBall):
-            channels = self.constraint.axis in (-2, len(self.variable.shape) - 2)
-            norm = self.constraint.norm_bound if channels else norm
+        norm = projection.spectral_bound(self.variable.shape)
+        if self.depthwise and isinstance(projection, ChannelBall):
+            channels = projection.axis in (-2, len(self.variable.shape) - 2)
+            norm = projection.norm_bound if channels else norm
         present = self.geometry.counting_norm(self.values())
         return max(times(math.sqrt(self.geometry.kappa), norm), present)
 
@@ -104,7 +104,7 @@ def _affine(
 def _convolution(layer: Any, shapes: Shapes) -> LayerBounds:
     """``sqrt(kappa) ||W||_2``, or for a frozen kernel the Fourier bound if it is smaller."""
     geometry = ConvGeometry(_windows(layer, shapes.input), layer.groups)
-    return _from_kernel(layer, shapes, _Kernel(layer.kernel, layer.kernel_constraint, geometry))
+    return _from_kernel(layer, shapes, _Kernel(layer.kernel, geometry))
 
 
 def _transposed(layer: Any, shapes: Shapes) -> LayerBounds:
@@ -117,13 +117,13 @@ def _transposed(layer: Any, shapes: Shapes) -> LayerBounds:
             received=layer.output_padding,
             fix="Leave output_padding out",
         )
-    return _from_kernel(layer, shapes, _Kernel(layer.kernel, layer.kernel_constraint, geometry))
+    return _from_kernel(layer, shapes, _Kernel(layer.kernel, geometry))
 
 
 def _depthwise(layer: Any, shapes: Shapes) -> LayerBounds:
     """``sqrt(kappa) max_c ||K_c||``, K_c with all its multipliers."""
     geometry = ConvGeometry(_windows(layer, shapes.input), groups=shapes.input[-1])
-    kernel = _Kernel(layer.kernel, layer.depthwise_constraint, geometry, depthwise=True)
+    kernel = _Kernel(layer.kernel, geometry, depthwise=True)
     return _from_kernel(layer, shapes, kernel)
 
 
@@ -169,11 +169,9 @@ def _separable(layer: Any, shapes: Shapes) -> LayerBounds:
     """A depthwise convolution, then one of window 1."""
     windows = _windows(layer, shapes.input)
     geometry = ConvGeometry(windows, groups=shapes.input[-1])
-    depthwise = _Kernel(
-        layer.depthwise_kernel, layer.depthwise_constraint, geometry, depthwise=True
-    )
+    depthwise = _Kernel(layer.depthwise_kernel, geometry, depthwise=True)
     single = ConvGeometry(tuple(Windows(axis.count, 1) for axis in windows))
-    pointwise = _Kernel(layer.pointwise_kernel, layer.pointwise_constraint, single)
+    pointwise = _Kernel(layer.pointwise_kernel, single)
     first = _affine(
         layer,
         depthwise,

@@ -20,7 +20,7 @@ def _dense(layer: Any, shapes: Shapes) -> LayerBounds:
     check_plain_kernel(layer)
     fan_in, units = layer.kernel.shape
     return AffineBounds(
-        operator=weight_bound(layer.kernel, layer.kernel_constraint, spectral_norm_bound),
+        operator=weight_bound(layer.kernel, spectral_norm_bound),
         present=lambda: spectral_norm_bound(keras.ops.convert_to_numpy(layer.kernel)),
         reach=1.0,
         bias=bias_bound(layer),
@@ -35,7 +35,7 @@ def bias_bound(layer: Any) -> float:
     """Bound of the norm of a plain layer's bias, 0 without one."""
     if not layer.use_bias:
         return 0.0
-    return weight_bound(layer.bias, layer.bias_constraint, frobenius_norm_bound)
+    return weight_bound(layer.bias, frobenius_norm_bound)
 
 
 def check_plain_kernel(layer: Any) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import ChainMap
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from lipdp.bounds.final import check_final
 from lipdp.bounds.rules import (
     activations,
     convolution,
@@ -62,7 +62,8 @@ def bounds_of(layer: Any, shapes: Shapes) -> LayerBounds:
     """
     _check_losses(layer)
     if isinstance(layer, LipschitzLayer):
-        _check_final(layer)
+        check_final(layer, LipschitzLayer, "layer")
+        _check_constraint(layer)
         _check_shape(layer, shapes.input)
         return layer
     if type(layer) in _RULES:
@@ -118,16 +119,13 @@ def _check_shape(layer: LipschitzLayer, shape: tuple[int, ...]) -> None:
         )
 
 
-def _check_final(layer: LipschitzLayer) -> None:
-    """A subclass of a concrete layer would inherit bounds that its own code may break."""
-    own = LipschitzLayer.__module__.rpartition(".")[0]
-    if type(layer).__module__.startswith(f"{own}."):
-        return
-    for base in type(layer).__mro__[1:]:
-        extendable = base.__module__ == LipschitzLayer.__module__
-        if issubclass(base, LipschitzLayer) and not (extendable or inspect.isabstract(base)):
+def _check_constraint(layer: LipschitzLayer) -> None:
+    """A layer states the bounds of its ``constraint``; optimizers apply that of the variable."""
+    stated = getattr(layer, "constraint", None)
+    for variable in layer.trainable_variables:
+        if stated is not None and variable.constraint is not stated:
             raise UnsupportedLayer(
-                f"The layer {layer.name!r} inherits the bounds of {base.__name__}, which is final",
-                received=type(layer).__name__,
-                fix="Subclass lipdp.layers.LipschitzLayer and state the bounds",
+                f"The layer {layer.name!r} has another constraint than its weight",
+                received=variable.constraint,
+                fix="Give the constraint to the layer when it is made",
             )
