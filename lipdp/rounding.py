@@ -9,6 +9,8 @@ import math
 
 from lipdp.errors import InvalidValue, UnsafeSetting
 
+#: Covers the host's own float64 roundings, a few for each layer of the deepest model.
+HOST = 1.0 + 2.0**-40
 _UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 
 

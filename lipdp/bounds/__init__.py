@@ -1,11 +1,7 @@
 """Backpropagation for bounds: rules for layers, the engine over Keras' own graph."""
 
-from lipdp.bounds.engine import (
-    gradient_bounds,
-    in_constraint_set,
-    lipschitz_constant,
-    numerical_error,
-)
+from lipdp.bounds.engine import gradient_bounds, lipschitz_constant
+from lipdp.bounds.rounding_error import in_constraint_set, numerical_error
 from lipdp.bounds.table import BoundRow, GradientBounds
 from lipdp.bounds.thresholds import adaptive_clips, gradient_bounds_now
 

@@ -12,7 +12,6 @@ section 3; the proof of each step is the chain rule and ``||A u|| <= ||A||_2 ||u
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from typing import Any
 
@@ -27,13 +26,10 @@ from lipdp.bounds.table import BoundRow, GradientBounds
 from lipdp.errors import UnboundedGradient, UnsupportedLayer
 from lipdp.losses._wrapper import LossWrapper
 from lipdp.losses.base import LipschitzLoss
-from lipdp.projections import Projection
-from lipdp.rounding import times
+from lipdp.rounding import HOST
 
 #: Below it numbers of float32 lose digits, and slacks, which are relative, mean nothing.
 _LEAST = 2.0**-100
-#: Covers the host's own float64 roundings, a few for each layer of the deepest model.
-_HOST = 1.0 + 2.0**-40
 
 
 def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
@@ -65,7 +61,7 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     g = slope * (1.0 + loss.rounding(logit_bound, num_outputs, unit))
     totals, rows = _backward(graph, steps, g)
     _check_finite(model, totals, rows)
-    parameters = [totals.get(id(v), 0.0) * _HOST for v in model.trainable_variables]
+    parameters = [totals.get(id(v), 0.0) * HOST for v in model.trainable_variables]
     return GradientBounds(
         parameters,
         logit_bound=logit_bound,
@@ -89,37 +85,7 @@ def lipschitz_constant(model: keras.Model) -> float:
     cotangents = _start(graph, 1.0)
     for step in reversed(forward_steps(graph)):
         _give(cotangents, step, step.pull_inference(cotangents[step.call.output]))
-    return _HOST * joint_bound([cotangents[key] for key in graph.inputs])
-
-
-def numerical_error(model: keras.Model) -> float:
-    """Bound of the distance between computed and exact outputs of one sample, in inference mode.
-
-    Each layer adds its slack times its output bound and passes its inputs' errors on, multiplied by
-    its Lipschitz constants. Infinite if a weight lies outside its constraint set.
-    """
-    graph = graph_of(model)
-    errors = dict.fromkeys(graph.inputs, 0.0)
-    for step in forward_steps(graph):
-        inherited = step.push_error([errors[key] for key in step.call.inputs])
-        errors[step.call.output] = inherited + _own_error(step)
-    return _HOST * errors[graph.output]
-
-
-def _own_error(step: Step) -> float:
-    if step.slack == 0.0:
-        return 0.0  # Exact, for every input: augmentation, which is the identity in inference.
-    return times(step.slack, step.x_out if in_constraint_set(step.call.layer) else math.inf)
-
-
-def in_constraint_set(layer: Any) -> bool:
-    """Whether every projected weight of a layer lies in the set that its bounds are proved for."""
-    projected = ((v, v.constraint) for v in getattr(layer, "trainable_variables", ()))
-    return all(
-        constraint.bound_of(keras.ops.convert_to_numpy(v)) <= constraint.norm_bound
-        for v, constraint in projected
-        if isinstance(constraint, Projection)
-    )
+    return HOST * joint_bound([cotangents[key] for key in graph.inputs])
 
 
 def _checked_loss(loss: Any) -> LipschitzLoss:

@@ -23,12 +23,14 @@ class Call:
         inputs: Keys of the tensors that it reads.
         output: Key of the tensor that it makes.
         shapes: Of its inputs and its output.
+        given: Dtypes of its inputs, which it may cast to its own.
     """
 
     layer: Any
     inputs: tuple[int, ...]
     output: int
     shapes: Shapes
+    given: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def _call(node: Any, read: tuple[int, ...], made: int) -> Call:
         inputs=read,
         output=made,
         shapes=Shapes(tuple(_shape(t) for t in node.input_tensors), _shape(node.outputs[0])),
+        given=tuple(t.dtype for t in node.input_tensors),
     )
 
 

@@ -12,7 +12,7 @@ from lipdp.bounds.graph import Call, Graph
 from lipdp.bounds.precision import usable, working_unit
 from lipdp.bounds.rules import LayerBounds, MergeBounds, bounds_of, is_merging, merge_bounds_of
 from lipdp.errors import UnsupportedLayer
-from lipdp.rounding import times
+from lipdp.rounding import gamma, times, unit_roundoff
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def step_of(call: Call, xs: tuple[float, ...]) -> Step:
     if is_merging(call.layer):
         merge = merge_bounds_of(call.layer, call.shapes)
         unit = working_unit(call.layer)
-        slack = merge.rounding(unit)
+        slack = _with_casts(merge.rounding(unit), call, unit)
         x_out = usable(times(merge.forward_bound(xs), 1.0 + slack), unit)
         return MergeStep(call, unit, slack, x_out, merge, xs)
     if len(xs) != 1:
@@ -165,6 +165,13 @@ def step_of(call: Call, xs: tuple[float, ...]) -> Step:
         )
     rule = bounds_of(call.layer, call.shapes)
     unit = working_unit(call.layer)
-    slack = rule.rounding(unit)
+    slack = _with_casts(rule.rounding(unit), call, unit)
     x_out = usable(times(rule.forward_bound(xs[0]), 1.0 + slack), unit)
     return LayerStep(call, unit, slack, x_out, rule, xs[0])
+
+
+def _with_casts(slack: float, call: Call, unit: float) -> float:
+    """The slack with a rounding of each entry to the layer's dtype, and of its gradient back."""
+    others = [given for given in call.given if given != call.layer.compute_dtype]
+    units = [unit_roundoff(given) for given in others if given in ("float32", "float64")]
+    return (1.0 + slack) * (1.0 + gamma(1, max([unit, *units]))) - 1.0 if others else slack

@@ -59,7 +59,8 @@ class Weightless:
         inference: Lipschitz constant in inference mode.
         ceiling: Bound of ``||f(t)||`` for every t.
         offset: Bound of ``||f(0)||``.
-        roundings: Successive roundings n of one output or gradient entry: the slack is gamma_n.
+        roundings: Successive roundings n of one output or gradient entry: the slack is gamma_n. 0
+            is for what copies, drops and moves entries, or does nothing in inference.
     """
 
     gain: float = 1.0

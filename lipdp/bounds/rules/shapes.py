@@ -16,13 +16,13 @@ from lipdp.errors import UnsupportedLayer
 
 def _same(layer: Any, shapes: Shapes) -> LayerBounds:
     """A permutation of the entries."""
-    return Weightless()
+    return Weightless(roundings=0)
 
 
 def _part(layer: Any, shapes: Shapes) -> LayerBounds:
     """The entries among zeros, or some of them: an isometry or its transpose."""
     check_channels_last(layer)
-    return Weightless()
+    return Weightless(roundings=0)
 
 
 def _copies(layer: Any, shapes: Shapes) -> LayerBounds:
