@@ -60,17 +60,16 @@ def graph_of(model: keras.Model) -> Graph:
 
 
 def _check_output(model: keras.Model, function: Any) -> None:
-    outputs = function._outputs_struct
-    if not isinstance(outputs, keras.KerasTensor):
+    if len(function.outputs) != 1 or isinstance(function._outputs_struct, dict):
         raise UnsupportedLayer(
-            f"The model {model.name!r} has several outputs, or one in a list or dict",
-            received=outputs,
+            f"The model {model.name!r} has several outputs, or one in a dict",
+            received=function._outputs_struct,
             fix="Use one output tensor",
         )
-    if any(outputs is given for given in function.inputs):
+    if any(function.outputs[0] is given for given in function.inputs):
         raise UnsupportedLayer(
             f"The output of the model {model.name!r} is its input",
-            received=outputs.name,
+            received=function.outputs[0].name,
             fix="Put a layer between them",
         )
 

@@ -11,6 +11,7 @@ import numpy as np
 from lipdp.bounds.graph import graph_of
 from lipdp.bounds.steps import step_of
 from lipdp.conversion._functional import call_again, functional
+from lipdp.conversion._options import check_call
 from lipdp.conversion.changes import Change
 from lipdp.conversion.counterparts import counterpart, head_of
 from lipdp.errors import UnsupportedLayer
@@ -55,7 +56,8 @@ def convert(
 
     Raises:
         InvalidState: If the model is not built.
-        UnsupportedLayer: If it has no graph, or layers without a counterpart; all are named.
+        UnsupportedLayer: If it has no graph, an option or argument that no counterpart has, or
+            layers without a counterpart (all of these are named).
     """
     radius = None if input_radius is None else positive("input_radius", input_radius)
     calls = _Calls(_last_layer(functional(model)), radius)
@@ -76,7 +78,8 @@ class _Calls:
         self._made: dict[int, tuple[Any, ...]] = {}
         self._bounded: dict[int, Any] = {}
 
-    def __call__(self, layer: Any, inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self, layer: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        check_call(layer, args, kwargs)
         layers = self._counterparts(layer)
         if _is_factor(layer) or not any(isinstance(made, _UNBOUNDED) for made in layers):
             factor = abs(layer.scale) if _is_factor(layer) else 1.0
@@ -130,7 +133,7 @@ def _is_factor(layer: Any) -> bool:
 
     There every layer has a bounded input, which certificates need.
     """
-    rescaling = isinstance(layer, keras.layers.Rescaling) and np.ndim(layer.scale) == 0
+    rescaling = type(layer) is keras.layers.Rescaling and np.ndim(layer.scale) == 0
     return rescaling and layer.scale != 0 and not np.any(layer.offset)
 
 

@@ -51,6 +51,7 @@ def _common(layer: Any) -> dict[str, Any]:
     return {
         "strides": layer.strides,
         "padding": layer.padding,
+        "data_format": "channels_last",
         "use_bias": False,
         "name": layer.name,
         "dtype": layer.dtype_policy,

@@ -44,10 +44,10 @@ class _Calls:
         self._dense: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, layer: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(layer, BoundedBias) and id(args[0]) in self._dense:
+        if type(layer) is BoundedBias and id(args[0]) in self._dense:
             return self._with_bias(layer, args[0])
         outputs = self._counterpart(layer)(*args, **kwargs)
-        if isinstance(layer, SpectralDense | FrobeniusDense):
+        if type(layer) in (SpectralDense, FrobeniusDense):
             self._dense[id(outputs)] = (layer, args[0])
         return outputs
 

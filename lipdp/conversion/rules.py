@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import singledispatch
 from typing import Any
 
 import keras
@@ -11,13 +10,14 @@ import numpy as np
 from keras import ops
 
 from lipdp import layers as ls
+from lipdp.conversion._dispatch import LayerRules, is_keras
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip
 
 _TRAINING_ONLY = ("_constraint", "_regularizer")
 
 
-@singledispatch
+@LayerRules
 def plain(layer: Any) -> Callable[..., Any]:
     """A callable that computes the same as the layer in inference, from plain Keras parts only.
 
@@ -33,7 +33,7 @@ def plain(layer: Any) -> Callable[..., Any]:
     Raises:
         UnsupportedLayer: If there is no rule.
     """
-    if type(layer).__module__.split(".")[0] != "keras":
+    if not is_keras(layer):
         raise UnsupportedLayer(
             f"The layer {layer.name!r} cannot be written with plain Keras layers",
             received=type(layer).__name__,

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import lipdp
-from lipdp.conversion import convert
+from lipdp.conversion import convert, counterpart
+from lipdp.conversion.counterparts import Counterpart
 from lipdp.errors import InvalidState, UnsupportedLayer
 from lipdp.losses import MulticlassHinge
 
@@ -135,6 +136,147 @@ def test_layers_without_a_counterpart_are_all_named():
     with pytest.raises(UnsupportedLayer) as raised:
         convert(plain)
     assert "memory" in str(raised.value) and "wild" in str(raised.value)
+
+
+def converted(shape, *layers, dtype=None):
+    """The converted model of some layers in a row, and the reasons by the layer's class."""
+    model, changes = convert(keras.Sequential([keras.Input(shape, dtype=dtype), *layers]))
+    return model, {change.was: change.why for change in changes}
+
+
+MAP = (6, 6, 4)
+WITHOUT_COUNTERPART = {
+    "depthwise dilation": (MAP, L.DepthwiseConv2D(3, dilation_rate=2), r"dilation_rate.*\(2, 2\)"),
+    "separable dilation": (MAP, L.SeparableConv2D(2, 3, dilation_rate=2), "dilation_rate"),
+    "1D transpose dilation": ((6, 4), L.Conv1DTranspose(2, 3, dilation_rate=2), "dilation_rate"),
+    "transpose dilation": (MAP, L.Conv2DTranspose(2, 3, dilation_rate=2), "dilation_rate"),
+    "output padding": (
+        MAP,
+        L.Conv2DTranspose(2, 3, strides=2, output_padding=1),
+        r"output_padding.*\(1, 1\)",
+    ),
+    "convolution": (MAP, L.Conv2D(2, 3, data_format="channels_first"), "channels_first"),
+    "1D convolution": ((4, 6), L.Conv1D(2, 3, data_format="channels_first"), "channels_first"),
+    "depthwise": (MAP, L.DepthwiseConv2D(3, data_format="channels_first"), "channels_first"),
+    "separable": (MAP, L.SeparableConv2D(2, 3, data_format="channels_first"), "channels_first"),
+    "transpose": (MAP, L.Conv2DTranspose(2, 3, data_format="channels_first"), "channels_first"),
+    "first axis": (MAP, L.LayerNormalization(axis=1), r"axis.*\(1,\)"),
+    "several axes": (MAP, L.LayerNormalization(axis=(-2, -1)), "axis"),
+    "low rank": (MAP, L.Dense(4, lora_rank=1), "LoRA"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_COUNTERPART)
+def test_an_option_without_a_counterpart_is_refused_with_its_value(name):
+    shape, layer, words = WITHOUT_COUNTERPART[name]
+    layer = type(layer).from_config({**layer.get_config(), "name": "my_layer"})
+    with pytest.raises(UnsupportedLayer, match=words) as raised:
+        converted(shape, layer, L.Flatten(), L.Dense(2))
+    assert "my_layer" in str(raised.value)
+
+
+@pytest.mark.parametrize("axis", [-1, 3, (3,)])
+def test_every_name_of_the_last_axis_is_centred(axis):
+    model, why = converted(MAP, L.LayerNormalization(axis=axis), L.Flatten(), L.Dense(2))
+    assert any(type(layer) is lipdp.layers.CenterNorm for layer in model.layers)
+    assert "scale and shift are left out" in why["LayerNormalization"]
+
+
+def test_a_normalisation_that_does_not_centre_is_no_centring():
+    with pytest.warns(UserWarning, match="rms_scaling"):
+        layer = L.LayerNormalization(rms_scaling=True)
+    model, why = converted((4,), L.Dense(3), layer, L.Dense(2))
+    assert not any(type(made) is lipdp.layers.CenterNorm for made in model.layers)
+    assert "norm" in why["LayerNormalization"]
+
+
+def test_dilation_of_a_convolution_is_kept():
+    model, _ = converted(MAP, L.Conv2D(2, 3, dilation_rate=2), L.Flatten(), L.Dense(2))
+    assert model.layers[2].dilation_rate == (2, 2)
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_a_mask_that_is_not_made_is_named(masks):
+    table = L.Embedding(7, 4, mask_zero=masks)
+    _, why = converted((3,), table, L.Flatten(), L.Dense(2), dtype="int32")
+    assert ("no mask" in why["Embedding"]) is masks
+
+
+def test_a_mask_that_is_read_is_refused():
+    table = L.Embedding(7, 4, mask_zero=True)
+    with pytest.raises(UnsupportedLayer, match="mask_zero=False"):
+        converted((3,), table, L.GlobalAveragePooling1D(), L.Dense(2), dtype="int32")
+
+
+def test_operators_between_tensors_are_refused():
+    inputs = keras.Input((4,))
+    x = L.Dense(4)(inputs)
+    with pytest.raises(UnsupportedLayer, match="merging layers"):
+        convert(keras.Model(inputs, L.Dense(2)(x + L.Dense(4)(x))))
+
+
+def test_a_regularizer_of_a_copied_layer_is_named():
+    model, why = converted((4,), L.Dense(3), L.PReLU(alpha_regularizer="l2"), L.Dense(2))
+    assert "alpha_regularizer" in why["PReLU"] and "weight_decay" in why["PReLU"]
+    assert not model.losses
+
+
+def test_an_activity_regularizer_of_a_copied_layer_is_named():
+    _, why = converted((4,), L.Dense(3), L.ReLU(activity_regularizer="l2"), L.Dense(2))
+    assert "activity_regularizer" in why["ReLU"]
+
+
+def test_a_regularizer_of_a_replaced_layer_is_named_if_there_is_one():
+    penalised = L.Conv2D(2, 3, kernel_regularizer="l2", bias_regularizer="l1")
+    _, why = converted(MAP, penalised, L.Flatten(), L.Dense(2))
+    assert "kernel_regularizer, bias_regularizer" in why["Conv2D"]
+    assert "regularizer" not in why["Dense"]
+
+
+def test_frozen_layers_that_become_trained_are_named():
+    _, why = converted(MAP, L.Conv2D(2, 3, trainable=False), L.Flatten(), L.Dense(2))
+    assert "frozen" in why["Conv2D"] and "frozen" not in why["Dense"]
+
+
+def test_another_precision_is_named():
+    _, why = converted((4,), L.ReLU(dtype="float16"), L.Dense(2, dtype="mixed_float16"))
+    assert all("float32 instead of float16" in why[kind] for kind in ("Dense", "ReLU"))
+
+
+class MyDense(L.Dense):
+    def call(self, inputs):
+        return 100.0 * super().call(inputs)
+
+
+class MyHead(L.Activation):
+    def call(self, inputs):
+        return 100.0 * super().call(inputs)
+
+
+class KnownDense(L.Dense):
+    pass
+
+
+@pytest.mark.parametrize("layer", [MyDense(2, name="mine"), MyHead("softmax", name="mine")])
+def test_a_subclass_from_elsewhere_is_no_keras_layer(layer):
+    with pytest.raises(UnsupportedLayer, match=rf"mine.*{type(layer).__name__}"):
+        converted((4,), L.Dense(3), layer)
+
+
+def test_a_subclass_from_elsewhere_may_have_a_rule():
+    made = lipdp.layers.FrobeniusDense(2)
+    counterpart.register(KnownDense, lambda layer: Counterpart((made,), "it is known"))
+    _, why = converted((4,), L.Dense(3), KnownDense(2))
+    assert why["KnownDense"] == "it is known"
+
+
+def test_layers_of_the_package_are_copied():
+    model, why = converted((4,), lipdp.layers.SpectralDense(4), lipdp.layers.MaxMin(), L.Dense(2))
+    assert [type(layer) for layer in model.layers[2:4]] == [
+        lipdp.layers.SpectralDense,
+        lipdp.layers.MaxMin,
+    ]
+    assert set(why) == {"input", "Dense"}
 
 
 def test_models_without_a_graph():

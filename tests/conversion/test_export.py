@@ -169,6 +169,28 @@ def test_unknown_layers_are_refused_by_name_until_they_have_a_rule():
     assert isinstance(export(model).get_layer("my_odd_layer"), keras.layers.Identity)
 
 
+class MyMaxMin(ll.MaxMin):
+    def call(self, inputs):
+        return 2.0 * super().call(inputs)
+
+
+class MyDense(ll.SpectralDense):
+    def call(self, inputs):
+        return 2.0 * super().call(inputs)
+
+
+class MyBias(ll.BoundedBias):
+    def call(self, inputs):
+        return 2.0 * super().call(inputs)
+
+
+@pytest.mark.parametrize("last", [MyMaxMin(), MyDense(2), MyBias(1.0)])
+def test_a_subclass_from_elsewhere_has_no_rule_of_its_base(last):
+    model = keras.Sequential([keras.Input((4,)), ll.SpectralDense(2), last])
+    with pytest.raises(UnsupportedLayer, match=type(last).__name__):
+        export(model)
+
+
 @keras.saving.register_keras_serializable(package="lipdp")
 def odd_activation(x):
     return x

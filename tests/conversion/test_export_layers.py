@@ -11,8 +11,14 @@ from lipdp.testing.parts import LAYERS
 PARTS = {part.name: part for part in LAYERS if part.ids is None and isinstance(part.shape, tuple)}
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_layer(name):
+@pytest.fixture
+def channels_first():
+    keras.config.set_image_data_format("channels_first")
+    yield
+    keras.config.set_image_data_format("channels_last")
+
+
+def check_export(name):
     part = PARTS[name]
     keras.utils.set_random_seed(0)
     inputs = keras.Input(part.shape)
@@ -24,6 +30,16 @@ def test_layer(name):
     np.testing.assert_allclose(
         served.predict(x, verbose=0), model.predict(x, verbose=0), rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_layer(name):
+    check_export(name)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_layer_where_channels_come_first_by_default(name, channels_first):
+    check_export(name)
 
 
 def test_embedding():

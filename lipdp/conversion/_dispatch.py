@@ -1,0 +1,52 @@
+"""From a layer to a rule, by its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch, update_wrapper
+from typing import Any
+
+_LIBRARIES = ("keras", "lipdp")
+
+
+class LayerRules:
+    """A ``singledispatch`` function whose rules for library layers hold for no one else's subclass.
+
+    A subclass from elsewhere may compute anything. A rule for that subclass itself, or for a base
+    that is no library's, is found as usual.
+
+    Args:
+        default: What a layer without a rule gets.
+    """
+
+    def __init__(self, default: Callable[[Any], Any]) -> None:
+        self._rules = singledispatch(default)
+        update_wrapper(self, default)
+
+    def register(self, kind: Any, rule: Callable[[Any], Any] | None = None) -> Any:
+        """Adds a rule, as ``singledispatch`` does: with a type, or as a decorator.
+
+        Args:
+            kind: Type of the layers, or a rule whose argument is annotated with it.
+            rule: From a layer to its result.
+        """
+        return self._rules.register(kind, rule)
+
+    def __call__(self, layer: Any) -> Any:
+        known, kind = self._rules.registry, type(layer)
+        found = next(a for a in kind.__mro__ if a in known and _inherits(kind, a))
+        return known[found](layer)
+
+
+def is_keras(layer: Any) -> bool:
+    """Whether a layer or operation is Keras' own, and not a subclass from elsewhere."""
+    return _library(type(layer)) == "keras"
+
+
+def _inherits(kind: type, ancestor: type) -> bool:
+    library = _library(ancestor)
+    return library not in _LIBRARIES or library == _library(kind)
+
+
+def _library(kind: type) -> str:
+    return kind.__module__.split(".")[0]
