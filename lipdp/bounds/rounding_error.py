@@ -66,7 +66,7 @@ def _unbounded(step: Step, given: _Error) -> _Error | None:
         return None
     if type(layer) is keras.layers.Rescaling:
         return _rescaled(step, step.rule, given)
-    return given if step.slack == 0.0 else None  # It moves entries, or is the identity.
+    return given if step.forward_slack == 0.0 else None  # It moves entries, or is the identity.
 
 
 def _behind_ball(radius: float, given: _Error) -> float:
@@ -87,7 +87,7 @@ def _rescaled(step: Step, rule: Weightless, given: _Error) -> _Error:
     small = rule.gain <= 0.5 or (rule.gain <= 1.0 and rule.offset == 0.0)
     if not small or math.isinf(usable(rule.offset, 2.0**-24)):
         return _Error(math.inf)
-    slack, inherited = step.slack, given.relative
+    slack, inherited = step.forward_slack, given.relative
     own = slack * (1.0 + inherited)
     underflow = step.call.shapes.entries * _UNDERFLOW
     return _Error(
@@ -99,9 +99,9 @@ def _rescaled(step: Step, rule: Weightless, given: _Error) -> _Error:
 
 
 def _own_error(step: Step) -> float:
-    if step.slack == 0.0:
+    if step.forward_slack == 0.0:
         return 0.0  # Exact, for every input: what moves entries, or is the identity in inference.
-    return times(step.slack, step.x_out if in_constraint_set(step.call.layer) else math.inf)
+    return times(step.forward_slack, step.x_out if in_constraint_set(step.call.layer) else math.inf)
 
 
 def in_constraint_set(layer: Any) -> bool:

@@ -23,12 +23,14 @@ class Step(abc.ABC):
         call: The call.
         unit: Unit round-off in which it computes.
         slack: Relative rounding slack of all its bounds.
+        forward_slack: Of its output alone.
         x_out: Bound of the norm of the computed output.
     """
 
     call: Call
     unit: float
     slack: float
+    forward_slack: float
     x_out: float
 
     @property
@@ -154,9 +156,9 @@ def step_of(call: Call, xs: tuple[float, ...]) -> Step:
     if is_merging(call.layer):
         merge = merge_bounds_of(call.layer, call.shapes)
         unit = working_unit(call.layer)
-        slack = _with_casts(merge.rounding(unit), call, unit)
+        forward, slack = _with_casts(merge.rounding(unit), call, unit)
         x_out = usable(times(merge.forward_bound(xs), 1.0 + slack), unit)
-        return MergeStep(call, unit, slack, x_out, merge, xs)
+        return MergeStep(call, unit, slack, forward, x_out, merge, xs)
     if len(xs) != 1:
         raise UnsupportedLayer(
             f"The layer {call.layer.name!r} merges several tensors and has no rule",
@@ -165,13 +167,20 @@ def step_of(call: Call, xs: tuple[float, ...]) -> Step:
         )
     rule = bounds_of(call.layer, call.shapes)
     unit = working_unit(call.layer)
-    slack = _with_casts(rule.rounding(unit), call, unit)
+    forward, slack = _with_casts(rule.rounding(unit), call, unit)
     x_out = usable(times(rule.forward_bound(xs[0]), 1.0 + slack), unit)
-    return LayerStep(call, unit, slack, x_out, rule, xs[0])
+    return LayerStep(call, unit, slack, forward, x_out, rule, xs[0])
 
 
-def _with_casts(slack: float, call: Call, unit: float) -> float:
-    """The slack with a rounding of each entry to the layer's dtype, and of its gradient back."""
+def _with_casts(slack: float, call: Call, unit: float) -> tuple[float, float]:
+    """Slacks of the output and of all, with the casts to the layer's dtype and back.
+
+    A cast rounds each entry once, by the unit of the narrower dtype; from float32 to float64 it is
+    exact, and its gradient's is not.
+    """
     others = [given for given in call.given if given != call.layer.compute_dtype]
     units = [unit_roundoff(given) for given in others if given in ("float32", "float64")]
-    return (1.0 + slack) * (1.0 + gamma(1, max([unit, *units]))) - 1.0 if others else slack
+    narrowed = len(units) < len(others) or any(u < unit for u in units)
+    once, back = gamma(1, unit), gamma(1, max([unit, *units]))
+    forward = (1.0 + slack) * (1.0 + once) - 1.0 if narrowed else slack
+    return forward, (1.0 + slack) * (1.0 + back) - 1.0 if others else slack

@@ -176,6 +176,8 @@ def _recorded(plan: TrainingPlan, before: PrivacyLedger, steps: int) -> PrivacyL
     """What was spent before, with the plan's first steps."""
     ledger = PrivacyLedger(before.adjacency)
     ledger.merge(before)
+    # The same accesses whenever they are counted anew.
+    ledger.begin_session(before.session)
     for epoch in range(plan.request.epochs):
         taken = min(steps, plan.steps_per_epoch)
         ledger.record(
@@ -184,6 +186,7 @@ def _recorded(plan: TrainingPlan, before: PrivacyLedger, steps: int) -> PrivacyL
             -(-taken // plan.sampler.steps_per_access),
             overflow_probability=plan.capacity.overflow_probability_per_step,
             draw=plan.sampler.kind,
+            terms=plan.terms,
         )
         steps -= taken
     return ledger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lipdp.privacy._entries import Terms
 from lipdp.privacy.accountants import (
     ACCOUNTANTS,
     ADJACENCIES,
@@ -44,6 +45,7 @@ __all__ = [
     "POISSON",
     "SAMPLERS",
     "TRAINING",
+    "Terms",
     "Accountant",
     "Accounted",
     "Capacity",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from dataclasses import astuple, fields
-from typing import Any, NamedTuple
+import secrets
+from typing import Any
 
 from lipdp.errors import InvalidData, InvalidValue, LipdpError
+from lipdp.privacy._entries import ROWS, Entry, Terms, as_text, check_types, parse, to_plain
 from lipdp.privacy.accountants import Accounted, account, check_draws
 from lipdp.privacy.phase import (
     MOST_STEPS,
@@ -22,25 +21,8 @@ from lipdp.privacy.phase import (
     merge_phases,
 )
 
-_FORMAT = "lipdp privacy ledger"
-_VERSION = 2
-_KEYS = {"format", "version", "adjacency", "unknown_history", "calibrated", "entries", "sha256"}
-
 #: Purpose of the accesses that train a model; others are named in words.
 TRAINING = "training"
-
-
-class _Entry(NamedTuple):
-    """Equal accesses, as the ledger tells them apart."""
-
-    purpose: str
-    sampling_rate: float
-    noise_multiplier: float
-    draw: Draw
-    price: float
-
-    def phase(self, steps: int) -> Phase:
-        return Phase(self.sampling_rate, self.noise_multiplier, steps, self.draw)
 
 
 class PrivacyLedger:
@@ -60,7 +42,18 @@ class PrivacyLedger:
         self._adjacency = check_adjacency(adjacency)
         self._unknown_history = False
         self._calibrated: float | None = None
-        self._counts: dict[_Entry, int] = {}
+        self._counts: dict[Entry, int] = {}
+        self.begin_session()
+
+    def begin_session(self, name: str | None = None) -> None:
+        """From now on accesses are others than those of every ledger before.
+
+        Two records of one session are of the same accesses; those of two sessions add up.
+
+        Args:
+            name: What processes that train together agreed upon; by default 64 random bits.
+        """
+        self._session = secrets.token_hex(8) if name is None else name
 
     def record(
         self,
@@ -71,6 +64,7 @@ class PrivacyLedger:
         overflow_probability: float = 0.0,
         draw: Draw = POISSON,
         purpose: str = TRAINING,
+        terms: Terms = ROWS,
     ) -> None:
         """Adds accesses. One to all rows, such as a private mean, has sampling rate 1.
 
@@ -81,11 +75,28 @@ class PrivacyLedger:
             overflow_probability: Price in delta of one access; see ``Capacity``.
             draw: How the rows were chosen.
             purpose: ``"training"``, or what else the rows were used for, in words.
+            terms: What the accesses promise beside their numbers.
 
         Raises:
             InvalidValue: If an argument is outside its domain, or the draw is not accounted under
                 the ledger's adjacency.
         """
+        price = overflow_probability
+        self._record(
+            sampling_rate, noise_multiplier, steps, price, draw, purpose, terms, self._session
+        )
+
+    def _record(
+        self,
+        sampling_rate: float,
+        noise_multiplier: float,
+        steps: int,
+        overflow_probability: float,
+        draw: Draw,
+        purpose: str,
+        terms: Terms,
+        session: str,
+    ) -> None:
         phase = Phase(sampling_rate, noise_multiplier, steps, draw)
         check_draws([phase], self._adjacency)
         if not isinstance(purpose, str) or not purpose.strip():
@@ -94,9 +105,8 @@ class PrivacyLedger:
             raise InvalidValue(
                 "The overflow probability must lie in [0, 1]", received=overflow_probability
             )
-        entry = _Entry(
-            purpose, phase.sampling_rate, phase.noise_multiplier, draw, float(overflow_probability)
-        )
+        numbers = (phase.sampling_rate, phase.noise_multiplier, draw, float(overflow_probability))
+        entry = Entry(purpose, *numbers, terms, session)
         total = self._counts.get(entry, 0) + phase.steps
         if total > MOST_STEPS:
             raise InvalidValue("The ledger counts at most 2^53 equal accesses", received=total)
@@ -113,9 +123,9 @@ class PrivacyLedger:
         self._unknown_history = True
 
     def merge(self, other: PrivacyLedger) -> None:
-        """Takes over another record of the same history; the larger count of each kind wins.
+        """Takes over another record. In each session the larger count wins; sessions add up.
 
-        For loading a checkpoint: an older one never rolls back what was spent.
+        An older checkpoint never rolls back what was spent, and weights of two trainings cost both.
 
         Raises:
             InvalidData: If the other ledger counts under another adjacency.
@@ -153,13 +163,44 @@ class PrivacyLedger:
         return sum(n for entry, n in self._counts.items() if entry.purpose == TRAINING)
 
     @property
+    def session(self) -> str:
+        """Name of the accesses that are recorded now."""
+        return self._session
+
+    @property
+    def seeded(self) -> bool:
+        """Whether an access was not private, for its randomness came from a seed."""
+        return any(entry.terms.seeded for entry in self._counts)
+
+    @property
+    def secure(self) -> bool:
+        """Whether all noise came from a cryptographic generator, on a grid."""
+        return all(entry.terms.secure for entry in self._counts)
+
+    @property
+    def units(self) -> frozenset[str]:
+        """Whose records the accesses speak of."""
+        return frozenset(entry.terms.unit for entry in self._counts)
+
+    @property
+    def training_phases(self) -> tuple[Phase, ...]:
+        """What was recorded for training, equal accesses added up."""
+        return merge_phases(
+            entry.phase(steps) for entry, steps in self._counts.items() if entry.purpose == TRAINING
+        )
+
+    @property
     def other_accesses(self) -> tuple[str, ...]:
         """What else the rows were used for, with its noise."""
+        totals: dict[tuple[str, float], int] = {}
+        for entry, n in self._counts.items():
+            if entry.purpose != TRAINING:
+                key = (entry.purpose, entry.noise_multiplier)
+                totals[key] = totals.get(key, 0) + n
         return tuple(
-            f"{entry.purpose}: {n} {'access' if n == 1 else 'accesses'} at noise multiplier"
-            f" {entry.noise_multiplier:.6g}, inside epsilon"
-            for entry, n in self._counts.items()
-            if entry.purpose != TRAINING
+            f"{purpose}: {n} {'access' if n == 1 else 'accesses'} at noise multiplier"
+            f" {noise_multiplier:.6g}, inside epsilon"
+            for (purpose, noise_multiplier), n in totals.items()
         )
 
     @property
@@ -197,18 +238,12 @@ class PrivacyLedger:
 
     def to_json(self) -> str:
         """Text that ``from_json`` reads, with a checksum."""
-        content = self._content()
-        return json.dumps({**content, "sha256": _checksum(content)})
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "adjacency": self._adjacency,
-            "unknown_history": self._unknown_history,
-            "calibrated": self._calibrated,
-            "entries": [_to_plain(entry, steps) for entry, steps in self._counts.items()],
-        }
+        return as_text(
+            adjacency=self._adjacency,
+            unknown_history=self._unknown_history,
+            calibrated=self._calibrated,
+            entries=[to_plain(entry, steps) for entry, steps in self._counts.items()],
+        )
 
     @classmethod
     def from_json(cls, text: str) -> PrivacyLedger:
@@ -217,7 +252,7 @@ class PrivacyLedger:
         Raises:
             InvalidData: If the text was cut, edited, or written by something else.
         """
-        content = _parse(text)
+        content = parse(text)
         try:
             ledger = cls(content["adjacency"])
             for plain in content["entries"]:
@@ -231,68 +266,14 @@ class PrivacyLedger:
         return ledger
 
     def _add(self, plain: dict[str, Any]) -> None:
-        _check_types(plain)
-        self.record(
+        check_types(plain)
+        self._record(
             plain["sampling_rate"],
             plain["noise_multiplier"],
             plain["steps"],
-            overflow_probability=plain["overflow_probability"],
-            draw=Draw(*plain["draw"]),
-            purpose=plain["purpose"],
+            plain["overflow_probability"],
+            Draw(*plain["draw"]),
+            plain["purpose"],
+            Terms(**plain["terms"]),
+            plain["session"],
         )
-
-
-def _to_plain(entry: _Entry, steps: int) -> dict[str, Any]:
-    return {
-        "purpose": entry.purpose,
-        "draw": list(astuple(entry.draw)),
-        "sampling_rate": entry.sampling_rate,
-        "noise_multiplier": entry.noise_multiplier,
-        "overflow_probability": entry.price,
-        "steps": steps,
-    }
-
-
-def _parse(text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _refusal("is not whole", str(error)) from error
-    if not isinstance(content, dict) or set(content) != _KEYS:
-        raise _refusal("lacks or adds fields", content)
-    checksum = content.pop("sha256")
-    if (content["format"], content["version"]) != (_FORMAT, _VERSION):
-        raise _refusal("has another format", (content["format"], content["version"]))
-    if checksum != _checksum(content):
-        raise _refusal("does not match its checksum", checksum)
-    if not isinstance(content["unknown_history"], bool):
-        raise _refusal("has a wrong unknown_history", content["unknown_history"])
-    if not isinstance(content["entries"], list) or not isinstance(content["adjacency"], str):
-        raise _refusal("has wrong types", content)
-    return content
-
-
-def _check_types(plain: dict[str, Any]) -> None:
-    numbers = ("sampling_rate", "noise_multiplier", "overflow_probability")
-    steps, draw = plain["steps"], plain["draw"]
-    right = (
-        all(type(plain[name]) in (int, float) for name in numbers)
-        and (type(steps) is int and 1 <= steps <= MOST_STEPS)
-        and (isinstance(draw, list) and len(draw) == len(fields(Draw)))
-        and isinstance(plain["purpose"], str)
-    )
-    if not right or len(plain) != len(numbers) + 3:
-        raise InvalidData("A ledger entry lacks a field or has a wrong type", received=plain)
-
-
-def _refusal(what: str, received: object) -> InvalidData:
-    return InvalidData(
-        f"The privacy ledger {what}",
-        received=received,
-        fix="Restore the file from the run that wrote it; privacy spent cannot be reconstructed",
-    )
-
-
-def _checksum(content: dict[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()

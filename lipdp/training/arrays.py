@@ -7,9 +7,15 @@ from typing import Any
 
 import keras
 import numpy as np
+import pandas as pd
 
 from lipdp.certificates.chunks import is_read_by_rows
-from lipdp.errors import InvalidData
+from lipdp.errors import InvalidData, UnsafeSetting
+
+#: Steps of the search for a common byte, which is short unless axes were laid over each other.
+#: Some of NumPy's annotations have room for its two named numbers only.
+_SEARCH: Any = 10**6
+_IN_MEMORY = (np.ndarray, pd.DataFrame, pd.Series)
 
 
 def as_rows(name: str, values: Any) -> np.ndarray:
@@ -80,3 +86,45 @@ def split_validation(
     first = keras.tree.map_structure(lambda rows: rows[:start], x)
     last = keras.tree.map_structure(lambda rows: rows[start:], x)
     return first, y[:start], (last, y[start:])
+
+
+def check_held_out(training: Any, validation: Any) -> None:
+    """Refuses validation data that lie in the arrays of the training rows.
+
+    Parts of one array that have no row in common are different data; a copy cannot be told from
+    other rows.
+
+    Args:
+        training: Inputs and targets in any nest, or a stream.
+        validation: The same for validation, or None.
+
+    Raises:
+        UnsafeSetting: If an array or stream is used for both.
+    """
+    known = [one for one in keras.tree.flatten(training) if _is_data(one)]
+    for held_out in filter(_is_data, keras.tree.flatten(validation)):
+        if any(_are_shared(held_out, one) for one in known):
+            raise UnsafeSetting(
+                "validation_data has rows of the training data, and its metrics have no noise",
+                received=f"{type(held_out).__name__} of shape {getattr(held_out, 'shape', None)}",
+                fix="Pass rows of other people, as in fit(x[:800], y[:800],"
+                " validation_data=(x[800:], y[800:]))",
+            )
+
+
+def _is_data(one: Any) -> bool:
+    """Keras' trees take lists apart, down to numbers, of which equal ones are the same object."""
+    looks = hasattr(one, "shape") or hasattr(one, "__iter__")
+    return looks and not isinstance(one, (str, bytes, np.generic))
+
+
+def _are_shared(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if not isinstance(one, _IN_MEMORY) or not isinstance(other, _IN_MEMORY):
+        return False
+    arrays = np.asarray(one), np.asarray(other)
+    try:
+        return np.shares_memory(*arrays, max_work=_SEARCH)
+    except np.exceptions.TooHardError:
+        return True

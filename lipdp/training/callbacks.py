@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+import string
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import keras
@@ -14,6 +16,9 @@ from lipdp.training.saving import check_format
 #: A backup has its ledger beside its folder, and not in it: Keras deletes the folder in no
 #: particular order, and users delete one that was cut while it was written.
 _SUFFIX = ".privacy_ledger.json"
+
+#: Public numbers that the name of a checkpoint may hold.
+_NAMED = frozenset({"batch", "epoch", "epsilon"})
 
 _KNOWN = (
     keras.callbacks.BackupAndRestore,
@@ -63,8 +68,8 @@ def _check_callback(callback: keras.callbacks.Callback) -> None:
             received=name,
             fix="Use ModelCheckpoint or BackupAndRestore",
         )
-    if isinstance(callback, keras.callbacks.ModelCheckpoint) and not callback.save_weights_only:
-        check_format(callback.filepath)
+    if isinstance(callback, keras.callbacks.ModelCheckpoint):
+        _check_checkpoint(callback)
     monitor = _monitored(callback)
     if monitor is not None and not monitor.startswith("val_"):
         raise UnsafeSetting(
@@ -72,6 +77,28 @@ def _check_callback(callback: keras.callbacks.Callback) -> None:
             received=monitor,
             fix="Monitor a validation metric, such as monitor='val_loss', and pass validation_data",
         )
+
+
+def _check_checkpoint(callback: keras.callbacks.ModelCheckpoint) -> None:
+    path = str(callback.filepath)
+    if not callback.save_weights_only:
+        check_format(path)
+    private = [name for name in _fields(path) if name not in _NAMED and name[:4] != "val_"]
+    if private:
+        raise UnsafeSetting(
+            f"Names of files would hold {private[0]!r}, a quantity of the private rows without"
+            " noise",
+            received=path,
+            fix="Use {epoch}, {batch}, {epsilon} and those that begin with val_",
+        )
+
+
+def _fields(text: str) -> Iterator[str]:
+    """What a format string asks for; a width may ask too."""
+    for _, name, width, _ in string.Formatter().parse(text):
+        if name is not None:
+            yield re.split(r"[.\[]", name)[0]
+            yield from _fields(width or "")
 
 
 def _monitored(callback: keras.callbacks.Callback) -> str | None:

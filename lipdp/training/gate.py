@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from lipdp.errors import InvalidState
+from lipdp.training.settings import check_steps
 
 
 class StepGate:
@@ -59,7 +60,11 @@ class StepGate:
 
         Args:
             make: Makes a new train function, which is traced when it is first called.
+
+        Raises:
+            UnsafeSetting: If it would run several steps at a time.
         """
+        check_steps(self._model.steps_per_execution)
         last = {True} if self._micro_batches == 1 else {False, True}
         for is_last in last:
             with _step_of_its_own(self._model):
@@ -73,6 +78,8 @@ class StepGate:
                 "A private step runs inside fit() alone, where the ledger records it first",
                 fix="Train with model.fit(x, y, ...)",
             )
+        # TensorFlow reads it when it traces, which is now.
+        check_steps(self._model.steps_per_execution)
         is_last = self._is_last(part)
         self._optimizer.set_mode(updates=is_last)
         try:

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from lipdp.privacy import PrivacyBudget, private_kronecker_whitening
-from lipdp.training.preprocessing import PrivatePreprocessing, release_options
+from lipdp.training.preprocessing import PrivatePreprocessing, release_options, unit_of
 
 
 @final
@@ -73,6 +73,7 @@ class PrivateKroneckerWhitening(PrivatePreprocessing):
             budget,
             found.spatial,
             found.channel,
+            unit=unit_of(groups),
         )
 
     def _affine(self, divisor: float, dtype: str) -> list[keras.layers.Layer]:

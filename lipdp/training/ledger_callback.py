@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from lipdp.bounds import gradient_bounds
 from lipdp.errors import BudgetExhausted, InvalidState, UnsafeSetting
 from lipdp.privacy import PrivacyLedger
 from lipdp.training.affordable import affordable_accesses
 from lipdp.training.ledger_file import LedgerFile
+from lipdp.training.metrics import check_names
 from lipdp.training.plan import TrainingPlan
 
 if TYPE_CHECKING:
@@ -55,13 +57,14 @@ class LedgerCallback(keras.callbacks.Callback):
         self._epoch, self._done = 0, 0
         self._parts_per_epoch, self._unread = parts_per_epoch, 0
         self._known: Any = None
+        self._seen: Any = None
         self._parts = plan.slots.micro_batches * plan.sampler.steps_per_access
         self._multiplier = plan.noise_multiplier
 
     @property
     def _ledger(self) -> PrivacyLedger:
         # Restoring a checkpoint replaces the model's ledger.
-        return self.model.ledger
+        return self.model._private.ledger
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Refuses epochs that Keras would cut."""
@@ -94,6 +97,24 @@ class LedgerCallback(keras.callbacks.Callback):
         self._unread = self._parts_per_epoch - batch - 1
         self._gate.announce(batch % self._plan.slots.micro_batches)
 
+    def _check_weights(self) -> None:
+        """At the start, and after a restore: the plan is proved for the weights that it saw.
+
+        Raises:
+            InvalidState: If restored weights have larger bounds.
+        """
+        if self._seen is self._ledger:
+            return
+        planned = self._plan.bounds.parameters
+        now = gradient_bounds(self.model, self.model.loss).parameters
+        if any(bound > limit for bound, limit in zip(now, planned, strict=True)):
+            raise InvalidState(
+                "The restored weights have larger gradients than the plan was made for",
+                received=max(b / p for b, p in zip(now, planned, strict=True) if p > 0.0),
+                fix="Load them before fit(), or restore them into the model that wrote them",
+            )
+        self._seen = self._ledger
+
     def _count(self) -> None:
         """At the start, and after a restore, counts what is left."""
         if self._contents() != self._known:
@@ -105,6 +126,7 @@ class LedgerCallback(keras.callbacks.Callback):
         return self._ledger.phases, self._ledger.unknown_history
 
     def _record(self) -> None:
+        self._check_weights()
         self._count()
         plan = self._plan
         self._left -= 1
@@ -114,13 +136,20 @@ class LedgerCallback(keras.callbacks.Callback):
             self._multiplier,
             overflow_probability=plan.capacity.overflow_probability_per_step,
             draw=plan.sampler.kind,
+            terms=plan.terms,
         )
+        # Before the file adds what another process wrote there.
+        self._known = self._contents()
         if self._file is not None:
             self._file.write(self._ledger)
-        self._known = self._contents()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Leaves out what holds for validation rows only."""
+        """Leaves out what holds for validation rows only, and refuses names of theirs.
+
+        Raises:
+            UnsafeSetting: If a metric makes a name that callbacks take for one of held-out rows.
+        """
+        check_names(list(logs or ()))
         (logs or {}).pop(CERTIFIED, None)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 from lipdp.certificates import CertifiedAccuracy
+from lipdp.errors import UnsafeSetting
 from lipdp.losses.base import LipschitzLoss
 
 _SUMS = (
@@ -17,6 +19,36 @@ _SUMS = (
     keras.metrics.FalsePositives,
     keras.metrics.FalseNegatives,
 )
+#: What the log calls public numbers, which callbacks and names of files may depend on.
+_PUBLIC = frozenset({"batch", "epoch", "epsilon"})
+
+
+def check_names(metrics: Any) -> None:
+    """Refuses metrics whose training values would pass for public numbers.
+
+    Args:
+        metrics: Metrics, functions and names, in any nest.
+
+    Raises:
+        UnsafeSetting: If a name begins with ``val_``, or is that of another public number.
+    """
+    for metric in keras.tree.flatten(metrics):
+        name = _name(metric)
+        if name.startswith("val_") or name in _PUBLIC:
+            raise UnsafeSetting(
+                f"A metric of the training rows called {name!r} would pass for a public number",
+                received=metric,
+                fix="Give it another name, as in keras.metrics.AUC(name='auc'); validation adds"
+                " 'val_' by itself",
+            )
+
+
+def _name(metric: Any) -> str:
+    """Under which Keras logs it; what has no name of a metric's becomes small letters with bars."""
+    if isinstance(metric, str) or hasattr(metric, "name"):
+        return str(getattr(metric, "name", metric))
+    name = re.sub(r"\W+", "", getattr(metric, "__name__", type(metric).__name__))
+    return re.sub("(?<=[a-z])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", name).lower()
 
 
 def sums_over_rows(metrics: Any) -> list[str]:
@@ -48,7 +80,11 @@ def metrics_over_rows(metrics: Sequence[Any], num_outputs: int | None) -> list[A
     Args:
         metrics: What was passed to ``compile``.
         num_outputs: Number of logits, or None if the model is not built.
+
+    Raises:
+        UnsafeSetting: If a metric has the name of a public number.
     """
+    check_names(metrics)
     return [_for_logits(metric) if num_outputs == 1 else metric for metric in metrics]
 
 

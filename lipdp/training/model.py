@@ -145,8 +145,10 @@ class PrivateTraining(SavedWithLedger):
             epochs: Epochs of ``ceil(N / b)`` steps; training stops before the budget is passed.
             verbose: As in Keras.
             callbacks: As in Keras; one that decides by a training quantity is refused.
-            validation_split: Fraction of the last rows that are held out, as in Keras.
-            validation_data: Held-out data; its metrics are exact and not covered by epsilon.
+            validation_split: Fraction of the last rows that are held out, as in Keras; not with
+                groups, whose rows lie anywhere.
+            validation_data: Held-out data, other than x and y; its metrics are exact and not
+                covered by epsilon.
             micro_batch_size: Most rows that are processed at a time; a larger batch is summed up
                 in parts, with one noise and one accounted step. By default a batch is one part.
             groups: The user of each row, shape (N,): then the unit of privacy is a user.
@@ -258,12 +260,13 @@ class PrivateTraining(SavedWithLedger):
 
     @property
     def ledger(self) -> PrivacyLedger:
-        """What training this model has cost; saved with its weights."""
+        """What training this model, or parts of it, has cost; saved with its weights."""
+        self._private.gather(self)
         return self._private.ledger
 
     def declare_public_history(self) -> None:
         """States that all earlier training used public data only; the statement repeats it."""
-        self._private.declare_public()
+        self._private.declare_public(self)
 
     def gradient_bounds(self) -> GradientBounds:
         """Proved bound of one sample's gradient for each trainable variable."""

@@ -53,6 +53,20 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         """Names the layers whose thresholds follow their counts; before ``build``."""
         self._thresholds = Thresholds(tuple(clips))
 
+    def require(self, variables: Sequence[Any]) -> None:
+        """Refuses another choice of variables: the noise is for those that are moved.
+
+        Raises:
+            InvalidState: If the model trains others than this was built on.
+        """
+        moved = self._trainable_variables
+        if [id(v) for v in variables] != [id(v) for v in moved]:
+            raise InvalidState(
+                "The model trains other variables than its optimizer was made for",
+                received={"now": [v.path for v in variables], "then": [v.path for v in moved]},
+                fix="Compile the model again after changing `trainable`",
+            )
+
     def arm(self, mechanism: Mechanism, seed: int | None) -> None:
         """Sets the noise of the steps to come, draws a new seed for it, and forgets open sums."""
         self._mechanism = mechanism

@@ -9,13 +9,14 @@ from typing import Any
 import keras
 
 from lipdp.bounds import GradientBounds, gradient_bounds, in_constraint_set
-from lipdp.errors import BudgetExhausted, InvalidState, InvalidValue, UnsafeSetting
+from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import (
     Capacity,
     Phase,
     PrivacyBudget,
     PrivacyLedger,
     Sampler,
+    Terms,
     calibrate,
     factor_at,
     find_sampler,
@@ -23,6 +24,7 @@ from lipdp.privacy import (
 from lipdp.training.affordable import affordable, left_of
 from lipdp.training.batches import Slots
 from lipdp.training.devices import Devices
+from lipdp.training.history import check_history
 from lipdp.training.mechanism import Mechanism
 from lipdp.training.shares import BatchShape, NoiseShares, exact_sums, share_noise
 
@@ -133,6 +135,12 @@ class TrainingPlan:
         )
 
     @property
+    def terms(self) -> Terms:
+        """What each access promises beside its numbers."""
+        budget = self.budget
+        return Terms(self.request.unit, budget.seed is not None, budget.secure_noise)
+
+    @property
     def draws_outside(self) -> bool:
         """Whether noise is drawn outside the compiled step: where it must be, or is cheaper."""
         devices = self.request.devices
@@ -170,7 +178,7 @@ def make_plan(
             training refuses its first step: what it continues from may be complete.
     """
     _check_request(request)
-    _check_history(ledger)
+    check_history(ledger, request.unit)
     bounds = gradient_bounds(model, loss)
     dtype = _dtype(model)
     delta = budget.resolve_delta(request.num_units)
@@ -214,16 +222,6 @@ def _check_request(request: Request) -> None:
     micro = request.micro_batch_size
     if micro is not None and (type(micro) is not int or micro < 1):
         raise InvalidValue("micro_batch_size must be a whole number of at least 1", received=micro)
-
-
-def _check_history(ledger: PrivacyLedger) -> None:
-    if ledger.unknown_history:
-        raise BudgetExhausted(
-            "What these weights have already learned from the data is unknown (they were loaded "
-            "without a ledger, or trained without privacy)",
-            fix="Start from new weights, or, if all earlier training used public data only, call "
-            "model.declare_public_history()",
-        )
 
 
 def _dtype(model: keras.Model) -> str:

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from lipdp.errors import InvalidState
+from lipdp.privacy import PrivacyLedger
 from lipdp.training.batches import PrivateBatches
 from lipdp.training.devices import Devices, devices_of
 from lipdp.training.gate import StepGate
@@ -68,7 +69,7 @@ def prepare_batches(
     model.loss.check_labels(y, int(model.output_shape[-1]))
     if processes.several:
         # Before the plan, which might refuse the ledger of one process alone.
-        processes.check(ledger=state.ledger.to_json().encode(), **_data(x, y, units))
+        processes.check(ledger=_spent(state.ledger), **_data(x, y, units))
     plan = _planned(model, state, len(units), sizes, units, processes)
     if processes.several:
         return SharedBatches(x, y, units, plan, processes)
@@ -114,7 +115,9 @@ def _planned(
     if state.budget is None:
         raise InvalidState("The model has no privacy budget", fix="Compile with privacy=...")
     check_model(model)
-    state.check_statistics({layer.name for layer in model.layers})
+    if model.optimizer.built:
+        model.optimizer.require(model.trainable_variables)
+    state.check_statistics(layer.name for layer in model._flatten_layers(include_self=False))
     devices = devices_of(model)
     enter_constraint_sets(model.trainable_variables)
     request = Request(
@@ -134,6 +137,13 @@ def _planned(
     # The noise is part of the traced step: a new plan needs a new trace.
     model.train_function = None
     return plan
+
+
+def _spent(ledger: PrivacyLedger) -> bytes:
+    """All but the names of sessions, which each process may have given itself."""
+    accesses = (ledger.phases, ledger.other_accesses, ledger.overflow_delta, sorted(ledger.units))
+    flags = (ledger.adjacency, ledger.unknown_history, ledger.calibrated, ledger.seeded)
+    return repr((accesses, flags)).encode()
 
 
 def _data(x: Any, y: np.ndarray, units: Units) -> dict[str, bytes]:

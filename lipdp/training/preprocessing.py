@@ -11,7 +11,7 @@ import numpy as np
 
 from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
 from lipdp.layers import ActivationClip, BoundedInput
-from lipdp.privacy import PrivacyBudget, calibrate_noise_multiplier
+from lipdp.privacy import PrivacyBudget, Terms, calibrate_noise_multiplier
 from lipdp.privacy._row_sums import unit_rows
 from lipdp.privacy.phase import is_number
 from lipdp.training.model import PrivateTraining
@@ -41,6 +41,7 @@ class PrivatePreprocessing(abc.ABC):
         typical_norm: Root mean square of the norm of a mapped row, from the noisy numbers.
         noise_multiplier: Standard deviation over sensitivity of the whole release.
         budget: The budget that it is part of.
+        unit: Whose records the noise is for, ``"row"`` or ``"user"``.
     """
 
     purpose: ClassVar[str]
@@ -50,6 +51,7 @@ class PrivatePreprocessing(abc.ABC):
     typical_norm: float
     noise_multiplier: float
     budget: PrivacyBudget
+    unit: str = field(default="row", kw_only=True)
 
     @abc.abstractmethod
     def _affine(self, divisor: float, dtype: str) -> list[keras.layers.Layer]:
@@ -100,7 +102,13 @@ class PrivatePreprocessing(abc.ABC):
                 received=self.budget.seed,
                 fix="Release them with a budget without a seed",
             )
-        model.ledger.record(1.0, self.noise_multiplier, purpose=self.purpose)
+        terms = Terms(self.unit, self.budget.seed is not None, self.budget.secure_noise)
+        model.ledger.record(1.0, self.noise_multiplier, purpose=self.purpose, terms=terms)
+
+
+def unit_of(groups: Any) -> str:
+    """Whose records a release speaks of, given what it was told of users."""
+    return "row" if groups is None else "user"
 
 
 def release_options(

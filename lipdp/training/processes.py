@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
@@ -30,12 +30,14 @@ class Seeds:
         sampling: Which units a step draws.
         slots: Where in a batch they lie.
         noise: The noise. None, here and above, is the operating system.
+        session: Name of this ``fit`` in the ledger, which is no secret.
     """
 
     units: int | None = field(repr=False)
     sampling: int | None = field(repr=False)
     slots: int | Sequence[int] | None = field(repr=False)
     noise: int | None = field(repr=False)
+    session: str = field(default_factory=lambda: secrets.token_hex(8), compare=False)
 
     @classmethod
     def of(cls, seed: int | None) -> Seeds:
@@ -117,11 +119,13 @@ class Processes:
                 received=f"the processes are heard {heard.tolist()} times",
                 fix="Make DataParallel of all devices, as many of each process",
             )
-        words = np.frombuffer(secrets.token_bytes(16 * _SEED_WORDS), np.int32)
-        agreed = self._from_first(words).reshape(4, _SEED_WORDS)
+        words = np.frombuffer(secrets.token_bytes(20 * _SEED_WORDS), np.int32)
+        *agreed, name = self._from_first(words).reshape(5, _SEED_WORDS)
+        session = name.tobytes().hex()
         if seed is not None:
-            return Seeds.of(seed)
-        return Seeds(*(int.from_bytes(one.tobytes(), "little") for one in agreed))
+            return replace(Seeds.of(seed), session=session)
+        units, sampling, slots, noise = (int.from_bytes(w.tobytes(), "little") for w in agreed)
+        return Seeds(units, sampling, slots, noise, session)
 
     def check(self, **things: bytes) -> None:
         """Refuses, in all processes, what is not alike in all of them.

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from lipdp.privacy import NOT_COVERED, PrivacyLedger, PrivacyStatement, accountant_library
+from lipdp.privacy import (
+    NOT_COVERED,
+    Phase,
+    PrivacyLedger,
+    PrivacyStatement,
+    accountant_library,
+)
 from lipdp.training.plan import TrainingPlan
 
 _SUMMATION = (
@@ -26,6 +32,23 @@ def _clips(plan: TrainingPlan) -> int:
     return len({clip for chosen in plan.shares.clips for clip in chosen})
 
 
+def _other_phases(plan: TrainingPlan, ledger: PrivacyLedger) -> list[Phase]:
+    """Accesses of earlier trainings, with other numbers than those of the plan."""
+    planned = {(p.sampling_rate, p.noise_multiplier, p.draw) for p in plan.phases}
+    return [
+        phase
+        for phase in ledger.training_phases
+        if (phase.sampling_rate, phase.noise_multiplier, phase.draw) not in planned
+    ]
+
+
+def _in_words(phase: Phase) -> str:
+    return (
+        f"an earlier training: {phase.steps} accesses at noise multiplier"
+        f" {phase.noise_multiplier:.6g} and sampling rate {phase.sampling_rate:.6g}, inside epsilon"
+    )
+
+
 def statement_of(
     plan: TrainingPlan,
     ledger: PrivacyLedger,
@@ -43,6 +66,7 @@ def statement_of(
     """
     budget = plan.budget
     spent = ledger.account(plan.delta, accountant=budget.accountant)
+    earlier = tuple(map(_in_words, _other_phases(plan, ledger)))
     rounding = () if plan.covers_summation else (_SUMMATION,)
     traffic = (_TRAFFIC,) if plan.request.devices.processes > 1 else ()
     return PrivacyStatement(
@@ -59,14 +83,14 @@ def statement_of(
         capacity=plan.capacity,
         overflow_delta=ledger.overflow_delta,
         allocation=budget.allocation,
-        other_accesses=(*ledger.other_accesses, *other_accesses),
+        other_accesses=(*earlier, *ledger.other_accesses, *other_accesses),
         not_covered=(*NOT_COVERED, *rounding, *traffic, *not_covered),
-        reproducible=budget.seed is not None,
+        reproducible=budget.seed is not None or ledger.seeded,
         unit=_unit(plan),
         unit_word=plan.request.unit,
         sampling=plan.sampler.title,
         assumption=plan.sampler.assumption,
-        secure_noise=budget.secure_noise,
+        secure_noise=budget.secure_noise and ledger.secure,
         steps_per_access=plan.sampler.steps_per_access,
         noise_schedule=budget.noise_schedule,
         adaptive_clips=_clips(plan),

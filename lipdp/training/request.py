@@ -12,8 +12,14 @@ import numpy as np
 
 from lipdp.bounds.graph import graph_of
 from lipdp.certificates.chunks import RowChunks, is_read_by_rows
-from lipdp.errors import InvalidData, InvalidValue
-from lipdp.training.arrays import as_inputs, as_rows, check_pair, split_validation
+from lipdp.errors import InvalidData, InvalidValue, UnsafeSetting
+from lipdp.training.arrays import (
+    as_inputs,
+    as_rows,
+    check_held_out,
+    check_pair,
+    split_validation,
+)
 from lipdp.training.callbacks import deletes_backup, ledger_path, unknown_callbacks
 from lipdp.training.devices import devices_of
 from lipdp.training.heap import HeapReuse
@@ -41,22 +47,24 @@ class FitRequest:
     max_examples_per_user: int | None
     ledger_file: Any
     epochs: int
-    callbacks: Sequence[keras.callbacks.Callback] | None
+    callbacks: Any
     validation_split: float
     validation_data: Any
     validation_batch_size: int | None
 
     def prepare(self, model: keras.Model, state: PrivateState) -> dict[str, Any]:
         """Makes everything ready and returns the arguments of Keras' ``fit``."""
-        callbacks = list(self.callbacks or ())
+        callbacks = _flat(self.callbacks)
         state.remember_callbacks(unknown_callbacks(callbacks))
         # A ledger that was loaded since then may count under another adjacency.
         state.set_budget(state.budget)
+        state.gather(model)
         path = ledger_path(callbacks, self.ledger_file)
         file = None if path is None else LedgerFile(path)
         _continue_from(file, state)
         # No process writes the file before all have read it: here each waits for the others.
         processes = processes_of(model, state.budget, callbacks, self._held_out_sums(state))
+        state.ledger.begin_session(processes.seeds.session)
         batches, validation = self._batches(model, state, processes)
         if state.plan is None or state.gate is None:
             raise InvalidValue("The plan is missing")
@@ -104,6 +112,7 @@ class FitRequest:
     def _batches(
         self, model: keras.Model, state: PrivateState, processes: Processes
     ) -> tuple[Any, Any]:
+        check_held_out((self.x, self.y), self.validation_data)
         sizes = Sizes(self.batch_size, self.micro_batch_size, self.epochs)
         if self.y is None and hasattr(self.x, "__iter__") and not isinstance(self.x, _ARRAYS):
             stream = self._stream(model, state, processes)
@@ -138,6 +147,12 @@ class FitRequest:
         check_pair(rows, targets)
         if not self.validation_split or self.validation_data is not None:
             return rows, targets, _in_chunks(self.validation_data)
+        if self.groups is not None:
+            raise UnsafeSetting(
+                "validation_split takes the last rows, and their users have other rows that train",
+                received=self.validation_split,
+                fix="Pass validation_data of other users",
+            )
         return split_validation(rows, targets, self.validation_split)
 
     def _units(self, count: int, seed: int | None) -> Units:
@@ -149,10 +164,29 @@ class FitRequest:
             )
         if self.groups is None or self.max_examples_per_user is None:
             return single_rows(count)
-        groups = np.asarray(self.groups)[:count]
-        if len(groups) != count:
-            raise InvalidData("groups and y have different lengths", received=len(groups))
+        groups = np.asarray(self.groups)
+        if groups.shape[:1] != (count,):
+            raise InvalidData(
+                "groups must have one value for each row of y",
+                received=f"groups of shape {groups.shape}, and {count} rows",
+                fix="Pass the user of each row, in the order of the rows",
+            )
         return grouped_rows(groups, self.max_examples_per_user, seed)
+
+
+def _flat(callbacks: Any) -> list[keras.callbacks.Callback]:
+    """All callbacks of a nest, as Keras takes them, one alone too."""
+    found = keras.tree.flatten(callbacks or [])
+    for one in found:
+        if not isinstance(one, keras.callbacks.Callback) or isinstance(
+            one, keras.callbacks.CallbackList
+        ):
+            raise InvalidValue(
+                "A private fit takes callbacks one by one, to look at each",
+                received=type(one).__name__,
+                fix="Pass a list of keras.callbacks.Callback",
+            )
+    return found
 
 
 def _most_bytes_of_a_row(model: keras.Model) -> int:

@@ -76,6 +76,7 @@ class SavedWithLedger(_Base):
     def save_own_variables(self, store: Any) -> None:
         """Saves the ledger beside the weights."""
         super().save_own_variables(store)
+        self._private.gather(self)
         write_ledger(self._private.ledger, store)
         store[_KEY] = np.frombuffer(_shapes(self).encode("utf-8"), dtype=np.uint8)
 
@@ -119,6 +120,7 @@ def _shapes(model: keras.Model) -> str:
 @contextlib.contextmanager
 def _unchanged_on_error(model: keras.Model, state: PrivateState, path: Any) -> Iterator[None]:
     """Puts weights, optimizer and ledger back if they were loaded in part."""
+    state.gather(model)
     variables = [*model.variables, *_optimizer_variables(model)]
     before = [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
     ledger = PrivacyLedger.from_json(state.ledger.to_json())
@@ -128,6 +130,7 @@ def _unchanged_on_error(model: keras.Model, state: PrivateState, path: Any) -> I
         for variable, value in zip(variables, before, strict=True):
             variable.assign(value)
         state.ledger = ledger
+        state.mark(model)
         if isinstance(error, (ValueError, FileNotFoundError)):
             raise
         text = f"{path} holds no weights that can be loaded: {error!r}"

@@ -10,6 +10,7 @@ import keras
 from lipdp.bounds import gradient_bounds
 from lipdp.errors import UnsafeSetting, UnsupportedLayer
 from lipdp.losses.base import LipschitzLoss
+from lipdp.training.metrics import check_names
 
 _NO_WEIGHTS = "It would multiply a record's gradient, whose bound assumes weight 1"
 _FIT_REASONS = {
@@ -42,10 +43,19 @@ def check_compile(loss: Any, options: Mapping[str, Any]) -> None:
             received=options["loss_weights"],
             fix="Leave them out",
         )
-    if options.get("steps_per_execution", 1) != 1:
+    check_steps(options.get("steps_per_execution", 1))
+
+
+def check_steps(per_execution: Any) -> None:
+    """Refuses more than one step at a time: the others would run unrecorded.
+
+    Raises:
+        UnsafeSetting: If ``steps_per_execution`` is not 1.
+    """
+    if per_execution != 1:
         raise UnsafeSetting(
             "With steps_per_execution above 1 steps would run before the ledger knows them",
-            received=options["steps_per_execution"],
+            received=per_execution,
             fix="Use steps_per_execution=1",
         )
 
@@ -66,10 +76,11 @@ def check_fit(options: Mapping[str, Any]) -> None:
 
 
 def check_model(model: keras.Model) -> None:
-    """Refuses additional losses and everything without a bound.
+    """Refuses additional losses and everything without a bound, at each ``fit``.
 
     Raises:
-        UnsafeSetting: If the model adds a loss or a training step of its own.
+        UnsafeSetting: If the model adds a loss or a training step of its own, runs several steps at
+            a time, or a layer has a metric with a reserved name.
         UnsupportedLayer: If a layer has no proved bound.
     """
     if model.losses:
@@ -78,6 +89,9 @@ def check_model(model: keras.Model) -> None:
             received=len(model.losses),
             fix="Remove them; a penalty on weights is the optimizer's weight_decay",
         )
+    # Keras lets both change after compile.
+    check_steps(model.steps_per_execution)
+    check_names(model.metrics)
     gradient_bounds(model, model.loss)
     _check_methods(model)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import keras
 import numpy as np
 
 from lipdp.certificates import CertifiedAccuracy
@@ -18,6 +19,8 @@ from lipdp.training.plan import TrainingPlan
 STATISTICS_LAYER = "private_statistics"
 
 _KEY = "lipdp_ledger"
+#: Where a variable keeps the ledger of the last private training that moved it.
+_LEDGER = "_lipdp_ledger"
 _PUBLIC = "the weights before private training came from public data only, as the user declares"
 
 
@@ -65,12 +68,34 @@ class PrivateState:
         """Adds callbacks of one more ``fit`` to those that the statement names."""
         self.unknown_callbacks = tuple(dict.fromkeys((*self.unknown_callbacks, *names)))
 
-    def declare_public(self) -> None:
-        """A new ledger for weights whose history is public.
+    def gather(self, model: keras.Model) -> None:
+        """Adds what weights of this model have cost in other models, and what nested models cost.
+
+        From now on they remember this ledger. Sessions that both know are counted once.
+
+        Raises:
+            InvalidData: If another ledger counts under another adjacency.
+        """
+        nested = [state.ledger for _, state in _nested(model)]
+        for other in (*nested, *_remembered(model)):
+            if other is not self.ledger and (other.phases or other.unknown_history):
+                self.ledger.merge(other)
+        self.mark(model)
+
+    def mark(self, model: keras.Model) -> None:
+        """Lets the variables remember this ledger alone."""
+        for variable in model.variables:
+            setattr(variable, _LEDGER, self.ledger)
+
+    def declare_public(self, model: keras.Model) -> None:
+        """A new ledger for weights whose history is public, those of nested models included.
 
         Raises:
             InvalidState: If private accesses were recorded, which a new ledger would forget.
         """
+        for nested, state in _nested(model):
+            state.declare_public(nested)
+        self.gather(model)
         if self.ledger.phases:
             raise InvalidState(
                 "The ledger holds private accesses, so that the history is not public",
@@ -79,21 +104,27 @@ class PrivateState:
             )
         self.ledger = PrivacyLedger(self.ledger.adjacency)
         self.public_history = True
+        self.mark(model)
 
     def check_statistics(self, names: Iterable[str]) -> None:
-        """Refuses layers of private statistics whose release the ledger does not hold.
+        """Refuses layers of private statistics whose releases the ledger does not hold.
+
+        A layer does not say which release it comes from: each needs an access of its own.
 
         Args:
-            names: Of the model's layers.
+            names: Of all layers, those of nested models too, each layer once.
 
         Raises:
-            InvalidState: If there are such layers.
+            InvalidState: If there are more such layers than recorded accesses.
         """
-        if STATISTICS_LAYER in names and not self.ledger.other_accesses:
+        used = sum(name == STATISTICS_LAYER for name in names)
+        known = sum(phase.steps for phase in self.ledger.phases) - self.ledger.steps
+        if used > known:
             raise InvalidState(
-                "The model's first layers hold private statistics that its ledger does not know",
-                received=STATISTICS_LAYER,
-                fix="Call statistics.record_in(model) after compile",
+                "Layers of the model hold private statistics that its ledger does not know",
+                received=f"{STATISTICS_LAYER} {used} times, and {known} recorded",
+                fix="Call statistics.record_in(model) after compile, once for each call of"
+                " statistics.layers()",
             )
 
     def statement_extras(self) -> dict[str, tuple[str, ...]]:
@@ -102,6 +133,19 @@ class PrivateState:
             "other_accesses": (_PUBLIC,) if self.public_history else (),
             "not_covered": tuple(f"the callback {name}" for name in self.unknown_callbacks),
         }
+
+
+def _nested(model: keras.Model) -> Iterator[tuple[keras.Model, PrivateState]]:
+    for layer in model._flatten_layers(include_self=False):
+        state = vars(layer).get("_private_state")
+        if isinstance(state, PrivateState):
+            yield layer, state
+
+
+def _remembered(model: keras.Model) -> Iterator[PrivacyLedger]:
+    """Each ledger that a variable was trained under, once."""
+    found = {id(one): one for v in model.variables if (one := getattr(v, _LEDGER, None))}
+    yield from found.values()
 
 
 def write_ledger(ledger: PrivacyLedger, store: Any) -> None:

@@ -16,7 +16,7 @@ from lipdp.errors import InvalidValue
 from lipdp.privacy import PrivacyBudget
 from lipdp.privacy.phase import is_number
 from lipdp.privacy.statistics import private_mean_and_scale, private_mean_and_whitening
-from lipdp.training.preprocessing import PrivatePreprocessing, release_options
+from lipdp.training.preprocessing import PrivatePreprocessing, release_options, unit_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,8 @@ class FeatureStatistics(PrivatePreprocessing):
             mean = np.insert(mean, index, 0.0)
             matrix = cls._insert(matrix, index, 1.0 / value)
         norm = math.hypot(norm, math.sqrt(len(fixed)))
-        return cls(mean, float(radius), norm, options["noise_multiplier"], budget, matrix)
+        z, unit = options["noise_multiplier"], unit_of(groups)
+        return cls(mean, float(radius), norm, z, budget, matrix, unit=unit)
 
     @staticmethod
     @abc.abstractmethod

@@ -162,8 +162,19 @@ def test_every_purpose_counts_and_is_named():
     assert again.to_json() == ledger.to_json()
 
 
+def test_accesses_of_two_sessions_are_named_once():
+    one, other = PrivacyLedger(), PrivacyLedger()
+    for ledger in (one, other):
+        ledger.record(1.0, 20.0, purpose="private mean")
+    one.merge(other)
+    (named,) = one.other_accesses
+    assert named == "private mean: 2 accesses at noise multiplier 20, inside epsilon"
+
+
 def test_merging_keeps_purposes_and_draws_apart():
     one, other = PrivacyLedger("replace-one"), PrivacyLedger("replace-one")
+    one.begin_session("same")
+    other.begin_session("same")
     fixed = Draw("fixed-size", 100, 10)
     one.record(0.1, 3.0, 10, draw=fixed)
     one.record(0.1, 3.0, 7, purpose="a pilot run")

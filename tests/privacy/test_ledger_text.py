@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lipdp.errors import InvalidData
 from lipdp.privacy import Draw, PrivacyLedger
-from lipdp.privacy.ledger import _checksum
+from lipdp.privacy._entries import _checksum
 
 
 def _ledger():
@@ -179,7 +179,7 @@ def test_forged_entries_are_refused(changes):
     "changes",
     [
         {"version": 1},
-        {"version": 3},
+        {"version": 2},
         {"format": "other"},
         {"adjacency": "swap"},
         {"adjacency": 3},

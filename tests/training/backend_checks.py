@@ -268,7 +268,10 @@ def check_training_learns_and_counts():
         metrics=["accuracy"],
         privacy=lipdp.PrivacyBudget(epsilon=8.0, delta=1e-5),
     )
-    history = model.fit(x, y, batch_size=100, epochs=10, validation_data=(x, y), verbose=0).history
+    held_out = (x.copy(), y.copy())
+    history = model.fit(
+        x, y, batch_size=100, epochs=10, validation_data=held_out, verbose=0
+    ).history
     assert history["val_accuracy"][-1] > 0.85, history
     assert 7.92 <= history["epsilon"][-1] <= 8.0
     assert model.ledger.steps == 60

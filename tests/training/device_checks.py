@@ -118,7 +118,7 @@ def in_order(sampler, index=0):
 def assert_trains_as_one(make, **options):
     """Without noise: the same weights, losses and metrics on one device and on two."""
     rows, found = Rows(201), []
-    validation = (rows.x[:200], rows.y[:200])  # whole numbers of rows for each device
+    validation = (rows.x[:200].copy(), rows.y[:200].copy())  # whole numbers of rows for each device
     for scope in (contextlib.nullcontext(), two_devices()):
         # On two devices one reader more begins an epoch, so that the orders would differ.
         with scope, patch.object(ShuffledSampler, "draw", in_order):

@@ -95,7 +95,7 @@ def trained(scope, make, **options):
         model = make()
         found = model.fit(
             rows.x, rows.y, batch_size=41, epochs=3, verbose=0,
-            validation_data=(rows.x[:200], rows.y[:200]), **options,
+            validation_data=(rows.x[:200].copy(), rows.y[:200].copy()), **options,
         ).history  # fmt: skip
         return [v[0] for v in copies(model)], found, model.get_weights()
 

@@ -43,7 +43,8 @@ def read(monkeypatch):
 def test_one_reader_serves_all_epochs(make_model, rows, read, micro_batch_size):
     """And each epoch of a shuffled training has each row once."""
     model = make_model(SHUFFLED)
-    options = {"validation_data": rows, "micro_batch_size": micro_batch_size, "verbose": 0}
+    held_out = tuple(part.copy() for part in rows)
+    options = {"validation_data": held_out, "micro_batch_size": micro_batch_size, "verbose": 0}
     model.fit(*rows, batch_size=30, epochs=4, **options)
     count = 7 if micro_batch_size is None else 14
     start = max(i for i, (index, _) in enumerate(read) if index == 0)

@@ -22,6 +22,7 @@ BUDGET = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5)
 
 def ledger(steps, adjacency="add-remove"):
     made = PrivacyLedger(adjacency)
+    made.begin_session("one")
     made.record(0.25, 1.0, steps, overflow_probability=1e-9)
     return made
 

@@ -151,7 +151,7 @@ class TestAsInKeras:
         read = []
         seen = keras.callbacks.Callback()
         seen.on_test_batch_end = lambda batch, logs=None: read.append(1)
-        given = {"validation_data": rows, **options}
+        given = {"validation_data": tuple(part.copy() for part in rows), **options}
         make_model(BUDGET).fit(*rows, batch_size=50, verbose=0, callbacks=[seen], **given)
         assert len(rows[1]) == 200 and len(read) == batches
 

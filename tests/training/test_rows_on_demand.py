@@ -38,7 +38,7 @@ def trained(x, validation):
         privacy=lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-3, seed=0),
     )
     history = model.fit(
-        x, LABELS, batch_size=40, epochs=2, verbose=0, validation_data=(validation, LABELS)
+        x, LABELS, batch_size=40, epochs=2, verbose=0, validation_data=(validation, LABELS.copy())
     )
     return model.get_weights()[0], history.history
 
@@ -46,7 +46,7 @@ def trained(x, validation):
 def test_they_train_to_the_same_weights_and_are_never_read_as_a_whole():
     x, validation = ByRows(ROWS), ByRows(ROWS)
     weights, history = trained(x, validation)
-    expected, whole = trained(ROWS, ROWS)
+    expected, whole = trained(ROWS, ROWS.copy())
     np.testing.assert_array_equal(weights, expected)
     for name in whole:
         np.testing.assert_allclose(history[name], whole[name], rtol=1e-5)
