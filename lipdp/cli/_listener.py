@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,9 +13,11 @@ import click
 from lipdp.results import epoch_line, opening_line
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, ProgressColumn, Task
 
 Clock = Callable[[], float]
+#: Columns of a line for a short bar, the count and both times.
+_BESIDE_TITLE = 42
 
 
 class PlainListener:
@@ -108,25 +111,42 @@ def listener(silent: bool) -> Iterator[PlainListener | None]:
     if silent or not console.is_terminal:
         yield None if silent else PlainListener()
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*bar_columns(console.width), console=console, transient=True) as progress:
         yield TerminalListener(progress)
+
+
+def bar_columns(width: int) -> list[ProgressColumn]:
+    """The title, the bar, the count and the times; on a narrow terminal the bar gives way.
+
+    Args:
+        width: Of the terminal, in characters.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn
+    from rich.table import Column
+    from rich.text import Text
+
+    class Times(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(times(task), style="progress.remaining")
+
+    # Only the bar may shrink: what rich crops otherwise is the time left, at the end of the line.
+    title = Column(no_wrap=True, overflow="ellipsis", max_width=max(16, width - _BESIDE_TITLE))
+    return [
+        TextColumn("{task.description}", markup=False, table_column=title),
+        BarColumn(),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        Times(table_column=Column(no_wrap=True)),
+    ]
+
+
+def times(task: Task) -> str:
+    """How long it took so far, and, once that is known, how long it will take yet."""
+    passed = task.finished_time if task.finished else task.elapsed
+    text = str(timedelta(seconds=int(passed or 0)))
+    left = None if task.finished or task.total is None else task.time_remaining
+    return text if left is None else f"{text}, {timedelta(seconds=int(left))} left"
 
 
 def duration(seconds: float) -> str:

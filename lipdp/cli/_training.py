@@ -13,6 +13,7 @@ from lipdp.cli._group import Interrupted
 from lipdp.cli._listener import PlainListener, listener
 from lipdp.cli._signals import SignalStopper
 from lipdp.cli._summary import write_summary
+from lipdp.results.lines import counted
 
 if TYPE_CHECKING:
     from lipdp.config import RunConfig
@@ -56,7 +57,8 @@ def _run(start: Start, output: Path, quiet: bool, as_json: bool, *, goes_on: boo
         write_summary(outcome.result, outcome.output, outcome.baseline)
     if outcome.result.interrupted:
         raise Interrupted(
-            f"Interrupted after {outcome.result.spent.steps} steps. {output} holds the run so far. "
+            f"Interrupted after {counted(outcome.result.spent.steps, 'step')}. "
+            f"{output} holds the run so far. "
             f"To go on: lipdp train --resume {output}",
             stopper.number,
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,13 +123,33 @@ def command(
     with _runs.quiet_start():
         from lipdp.experiment.compare import compare, planned_runs
     runs = planned_runs(base, epsilons, seeds, methods)
-    silent = quiet or as_json
-    done = compare(runs, folder, (lambda text: None) if silent else click.echo)
-    if done.folders:
-        _report(done.folders, folder, as_json, quiet)
+    say = (lambda text: None) if quiet or as_json else click.echo
+    with _interruptible(folder, methods):
+        done = compare(runs, folder, say)
+        if done.folders:
+            _report(done.folders, folder, as_json, quiet)
     for name, reason in done.failures:
         click.echo(f"{name} failed: {reason}", err=True)
     ctx.exit(1 if done.failures else 0)
+
+
+@contextmanager
+def _interruptible(output: Path, methods: Sequence[str]) -> Iterator[None]:
+    """Says what an interruption leaves, and how to go on."""
+    from lipdp.cli._group import Interrupted
+    from lipdp.cli._signals import SignalStopper
+
+    with SignalStopper() as stopper:
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            begins_anew = "; a dp-sgd run begins anew, with what is left of its budget"
+            anew = begins_anew if "dp-sgd" in methods else ""
+            raise Interrupted(
+                f"Interrupted. {output} holds the runs so far, with what they spent. The same "
+                f"command goes on{anew}.",
+                stopper.number,
+            ) from error
 
 
 def _default_output(run: RunConfig) -> Path:

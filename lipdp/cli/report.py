@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import click
 from lipdp.cli import _output
 from lipdp.errors import InvalidValue
 
-_COLUMNS = ["data", "epsilon", "method", "setting", "runs", "accuracy", "+-"]
+_COLUMNS = ["data", "epsilon", "method", "setting", "runs", "accuracy", "95 % interval", "remark"]
 
 
 @click.command("report")
@@ -40,7 +42,9 @@ def command(runs: tuple[Path, ...], output: Path, overwrite: bool, as_json: bool
 
     files = pareto_files(output)
     _check_output(files, overwrite)
-    write_pareto_report(load_runs(runs), output)
+    loaded = load_runs(runs)
+    with _writing(output):
+        write_pareto_report(loaded, output)
     text = files[2].read_text(encoding="utf-8")
     if as_json:
         click.echo(text, nl=False)
@@ -50,7 +54,7 @@ def command(runs: tuple[Path, ...], output: Path, overwrite: bool, as_json: bool
     click.echo("")
     for section in found:
         if section["privacy"]:
-            click.echo(_price(section["data"], **section["privacy"]))
+            click.echo(_price(section["title"], **section["privacy"]))
     click.echo("")
     told = ("the report, for a browser", "one row a run", "means, intervals, fronts, cost")
     _output.emit_table("Files", ["file", "content"], list(zip(map(str, files), told, strict=True)))
@@ -59,23 +63,61 @@ def command(runs: tuple[Path, ...], output: Path, overwrite: bool, as_json: bool
 def _rows(section: dict[str, Any]) -> list[_output.Row]:
     return [
         (
-            section["data"],
-            float(cell["epsilon"]),
+            section["title"],
+            _up(float(cell["epsilon"])),
             cell["method"],
             cell["setting"],
             len(cell["runs"]),
             round(cell["accuracy"]["mean"], 4),
-            cell["accuracy"]["half_width"] and round(cell["accuracy"]["half_width"], 4),
+            _interval(cell["accuracy"]),
+            _remark(cell),
         )
         for cell in [*section["cells"], *section["references"]]
     ]
 
 
-def _price(data: str, alone: float, together: dict[str, Any], levels: object) -> str:
+def _interval(accuracy: dict[str, Any]) -> str | None:
+    from lipdp.reports.estimates import Estimate
+
+    found = Estimate(**accuracy).share_interval
+    return None if found is None else f"{found[0]:.4f} to {found[1]:.4f}"
+
+
+def _remark(cell: dict[str, Any]) -> str | None:
+    private = not cell["not_private"] or cell["method"] == "none"
+    said = [] if private else ["not private"]
+    said += ["stopped early"] if cell["interrupted"] else []
+    return ", ".join(said) or None
+
+
+def _up(epsilon: float) -> float:
+    """Rounded up to the digits that a table shows."""
+    from lipdp.reports.page import number_up
+
+    return float(number_up(epsilon, 6)) if math.isfinite(epsilon) else epsilon
+
+
+def _price(title: str, alone: float, together: dict[str, Any], levels: object) -> str:
+    at = f"at delta {together['delta']:g}"
+    if together["runs"] == 1:
+        return f"{title}: the one private run costs epsilon {_up(alone):.6g} {at}"
     return (
-        f"{data}: one run alone costs at most epsilon {alone:.6g}, all {together['runs']} private"
-        f" runs together epsilon {float(together['epsilon']):.6g} at delta {together['delta']:g}"
+        f"{title}: one run alone costs at most epsilon {_up(alone):.6g}, all {together['runs']}"
+        f" private runs together epsilon {_up(float(together['epsilon'])):.6g} {at}"
     )
+
+
+@contextmanager
+def _writing(output: Path) -> Iterator[None]:
+    """Names the file that was asked for, not one beside it, where the disk refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidValue(
+            f"The report cannot be written ({error.strerror or error})",
+            received=str(output),
+            fix="Choose a folder that files can be written to, with -o",
+        ) from error
 
 
 def _check_output(files: Sequence[Path], overwrite: bool) -> None:

@@ -75,7 +75,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--limit-rows",
     type=int,
     metavar="N",
-    help="Train on so many of the rows, and test on a share of the test rows, for a quick try.",
+    help="Take so many rows (of a table the first), of which some test, for a quick try; of a set"
+    " with test rows of its own, so many training rows.",
 )
 @_runs.overrides_option
 @click.option(

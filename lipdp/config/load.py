@@ -20,7 +20,8 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
     Args:
         path: A TOML file; None is the packaged default, ``DEFAULT_PATH``.
         overrides: ``key.path=value`` each, later ones win. The value is TOML; a word that is not
-            TOML is text; an empty value removes the key. ``model.name``, ``loss.name`` and
+            TOML is text; an empty value removes the key. What varies in a sweep is
+            ``sweep.space.training.batch_size``. ``model.name``, ``loss.name`` and
             ``optimizer.name`` come first, and another name drops the options of the old one.
 
     Raises:
@@ -62,7 +63,7 @@ def _overridden(tables: dict[str, Any], overrides: Sequence[str]) -> RunConfig:
 
 def _parse(override: str) -> tuple[tuple[str, ...], str]:
     path, equals, text = override.partition("=")
-    keys = tuple(key.strip() for key in path.split("."))
+    keys = _keys(path)
     if not equals or not all(keys):
         raise InvalidConfig(
             "An override must be key=value",
@@ -70,6 +71,18 @@ def _parse(override: str) -> tuple[tuple[str, ...], str]:
             fix="Write it as in privacy.epsilon=3",
         )
     return keys, text.strip()
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    """The keys of a path; those of ``sweep.space`` hold a dot, and may be quoted as in TOML."""
+    section, quote, key = path.partition('"')
+    if quote and section.endswith("."):
+        inner, _, rest = key.partition('"')
+        return (*_keys(section[:-1]), inner, *(_keys(rest[1:]) if rest else ()))
+    keys = tuple(key.strip() for key in path.split("."))
+    if keys[:2] == ("sweep", "space") and len(keys) > 3:
+        return (*keys[:2], ".".join(keys[2:4]), *keys[4:])
+    return keys
 
 
 def _names_component(keys: tuple[str, ...]) -> bool:

@@ -15,6 +15,8 @@ from lipdp.models import MODELS
 from lipdp.privacy import PrivacyBudget
 from lipdp.training import Sequential
 
+#: Keras keeps learning rates in float32.
+_LARGEST_RATE = 3.4e38
 #: Options of a loss that wrap it.
 _WRAPPING = ("max_norm", "class_weights")
 
@@ -75,8 +77,8 @@ def build_loss(component: Component) -> keras.losses.Loss:
 
 def build_optimizer(config: RunConfig, steps: int) -> keras.optimizers.Optimizer:
     """A Keras optimizer whose learning rate decays over the given number of steps."""
-    plain, given = _without(config.optimizer, "learning_rate")
-    rate = float(given.get("learning_rate", 0.01))
+    plain, _ = _without(config.optimizer, "learning_rate")
+    rate = _learning_rate(config.optimizer)
     decay = config.training.learning_rate_decay
     schedules = keras.optimizers.schedules
     rates: dict[str, Any] = {
@@ -85,6 +87,27 @@ def build_optimizer(config: RunConfig, steps: int) -> keras.optimizers.Optimizer
         "linear": schedules.PolynomialDecay(rate, steps, end_learning_rate=0.0),
     }
     return _call("optimizer", plain, _optimizer_class(plain.name), learning_rate=rates[decay])
+
+
+def check_rates(config: RunConfig) -> None:
+    """Refuses a learning rate by which a training cannot end well, before anything is spent.
+
+    Raises:
+        InvalidConfig: If it is not a finite positive number.
+    """
+    _learning_rate(config.optimizer)
+
+
+def _learning_rate(component: Component) -> float:
+    rate = component.options.get("learning_rate", 0.01)
+    is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+    if not is_number or not 0.0 < rate < _LARGEST_RATE:
+        raise InvalidConfig(
+            "optimizer.learning_rate must be a number above 0 that is finite in float32",
+            received=rate,
+            fix="Use one such as 0.1; training.learning_rate_decay lets it fall to 0",
+        )
+    return float(rate)
 
 
 def build_budget(config: RunConfig) -> PrivacyBudget:
@@ -100,12 +123,13 @@ def check_options(config: RunConfig) -> None:
     """Refuses models, losses, optimizers and options of them that do not exist; builds none.
 
     Raises:
-        InvalidConfig: If one of them has no such option.
+        InvalidConfig: If one of them has no such option, or there is no such learning rate.
         UnknownName: If there is no such model or loss.
     """
     _check_names("model", config.model, MODELS[config.model.name], 2, {"dtype"})
     loss, wrapping = _without(config.loss, *_WRAPPING)
     _check_names("loss", loss, LOSSES[loss.name], 0, wrapping)
+    check_rates(config)
     optimizer, rate = _without(config.optimizer, "learning_rate")
     _check_names("optimizer", optimizer, _optimizer_class(optimizer.name), 0, rate)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,15 @@ from pathlib import Path
 from lipdp.config import RunConfig, dump_config
 from lipdp.errors import InvalidValue, LipdpError
 from lipdp.experiment.child import ChildFailed, run_child
+from lipdp.experiment.contents import check_folder_of
 from lipdp.experiment.dp_sgd import check_dp_sgd
 from lipdp.results import RunResult
 
 METHODS = ("clipless", "dp-sgd", "none")
+#: A run's folder, or, with a dot in front, what lies beside it while it is unfinished.
+_NAME_OF_RUN = re.compile(
+    rf"(\.)?(?:{'|'.join(METHODS)})(?:-epsilon[0-9.e+-]+)?-seed[0-9]+(?(1)\..+)"
+)
 
 
 @dataclass(frozen=True)
@@ -90,9 +96,11 @@ def compare(
         say: Hears about the progress, one line at a time.
 
     Raises:
-        InvalidValue: If the folder holds runs of these names with other settings.
+        InvalidValue: If the folder holds runs of these names with other settings, or is that of
+            a run or of something else that is no comparison.
         InvalidState: If tensorflow-privacy is needed and not installed.
     """
+    check_folder_of("a comparison", output, _is_comparison)
     for run in runs:
         if run.method == "dp-sgd":
             check_dp_sgd(run.config)
@@ -107,6 +115,9 @@ def compare(
         if reason:
             failures.append((run.name, reason))
         say(f"{run.name}: {reason or _outcome(output / run.name)}")
+    for run in runs:
+        # A command that was killed left it, and the run may have ended without that command.
+        _settings_file(run, output).unlink(missing_ok=True)
     finished = (output / run.name for run in runs if _is_finished(run, output / run.name))
     return Comparison(tuple(finished), tuple(failures))
 
@@ -141,6 +152,10 @@ def _is_finished(run: PlannedRun, folder: Path) -> bool:
     return not result.interrupted
 
 
+def _is_comparison(folder: Path) -> bool:
+    return any(_NAME_OF_RUN.fullmatch(entry.name) for entry in folder.iterdir())
+
+
 def _make(output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -152,9 +167,13 @@ def _make(output: Path) -> None:
         ) from error
 
 
+def _settings_file(run: PlannedRun, output: Path) -> Path:
+    return output / f".{run.name}.toml"
+
+
 def _train(run: PlannedRun, output: Path) -> str:
     """Why it failed; empty if it did not."""
-    path = output / f".{run.name}.toml"
+    path = _settings_file(run, output)
     path.write_text(dump_config(run.config), encoding="utf-8")
     arguments = ["-m", "lipdp", "train", str(path), "--output", str(output / run.name), "--quiet"]
     try:

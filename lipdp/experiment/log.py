@@ -10,6 +10,7 @@ from typing import Any
 from lipdp.experiment.outcome import Listener
 from lipdp.reports import not_private_reason
 from lipdp.results import RunResult, epoch_line, opening_line
+from lipdp.results.lines import decimals_up
 
 
 class RunLog:
@@ -22,10 +23,11 @@ class RunLog:
 
     Args:
         listener: Who else listens.
+        radius: Of the certified accuracy that an epoch says.
     """
 
-    def __init__(self, listener: Listener | None) -> None:
-        self._listener = listener
+    def __init__(self, listener: Listener | None, radius: float) -> None:
+        self._listener, self._radius = listener, radius
         self._path: Path | None = None
         self._waiting: list[str] = []
         self._total = 0
@@ -58,7 +60,9 @@ class RunLog:
     def end(self, result: RunResult) -> None:
         """Writes what the run came to."""
         spent, test = result.spent, result.test
-        self.note(f"epsilon {spent.epsilon:.6g} at delta {spent.delta:g}, {spent.steps} steps")
+        self.note(
+            f"epsilon {decimals_up(spent.epsilon)} at delta {spent.delta:g}, {spent.steps} steps"
+        )
         self.note(f"test accuracy {test.accuracy:.4f} on {test.rows} held-out rows")
         reason = not_private_reason(result)
         if reason:
@@ -78,7 +82,8 @@ class RunLog:
             self._listener.on_step(epoch, step)
 
     def on_epoch(self, epoch: int, logs: dict[str, float]) -> None:
-        """Writes what the epoch reached."""
+        """Writes what the epoch reached, and at which radius it is certified."""
+        logs = {**logs, "certified_radius": self._radius}
         self.note(epoch_line(epoch + 1, self._total, logs))
         if self._listener is not None:
             self._listener.on_epoch(epoch, logs)

@@ -28,6 +28,7 @@ from lipdp.preprocessing.feature_encoding import AnyEncoding
 from lipdp.training.units import grouped_rows
 
 _STRATIFIED = "the split into training and held-out rows, which is stratified by label"
+_LIMITED = "which rows a limit of rows keeps: one more row may take the place of one that trains"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Rows:
         y_test: Their class ids.
         groups: The user of each training row, or None where a row is the unit of privacy.
         split_by_rows: Whether the rows themselves had a say in which of them train.
+        limited: Whether there are more rows than were taken.
     """
 
     encoding: AnyEncoding
@@ -51,6 +53,7 @@ class Rows:
     y_test: np.ndarray
     groups: np.ndarray | None = None
     split_by_rows: bool = True
+    limited: bool = False
 
     @property
     def num_units(self) -> int:
@@ -65,16 +68,17 @@ class Rows:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """What the guarantee of a training on these rows does not cover."""
-        return (_STRATIFIED,) if self.split_by_rows else ()
+        split = (_STRATIFIED,) if self.split_by_rows else ()
+        return (*split, _LIMITED) if self.limited else split
 
 
 def prepare_rows(config: RunConfig) -> Rows:
     """Loads, encodes and splits the rows of a run.
 
     Where whoever made a set says which rows test, that is the split; otherwise it is stratified by
-    label. ``data.limit_rows`` takes the first rows of a table. Of arrays it takes rows at random by
-    a public seed; of a set with a split of its own, as many training rows, and test rows in
-    proportion.
+    label. ``data.limit_rows`` takes the first rows of a table, of which some test. Of arrays it
+    takes rows at random by a public seed; of a set with a split of its own, as many training rows,
+    and test rows in proportion.
 
     Raises:
         InvalidData: If the rows do not fit their schema, or fewer of them train than a batch holds.
@@ -87,7 +91,7 @@ def prepare_rows(config: RunConfig) -> Rows:
         rows = _of_arrays(config, source, encoding)
     rows = _without_test_rows(rows, config.data)
     _check_size(rows, config.training.batch_size)
-    return rows
+    return replace(rows, limited=config.data.limit_rows is not None)
 
 
 def _without_test_rows(rows: Rows, data: DataSection) -> Rows:
@@ -110,6 +114,7 @@ def _without_test_rows(rows: Rows, data: DataSection) -> Rows:
 def _of_table(config: RunConfig, source: Any, schema: Schema) -> Rows:
     data = config.data
     _check_target(data, schema)
+    # The first rows: which others stay may not change because of one that is added.
     frame = source if data.limit_rows is None else source.head(data.limit_rows)
     labels = schema.encode_target(frame)
     features = schema.encode(frame).astype(config.training.dtype)

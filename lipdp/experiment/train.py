@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +14,14 @@ from lipdp._version import __version__
 from lipdp.certificates import certify
 from lipdp.config import RunConfig, dump_config
 from lipdp.experiment.baseline import logistic_regression
-from lipdp.experiment.build import build_budget, build_loss, build_model, build_optimizer
+from lipdp.experiment.build import (
+    build_budget,
+    build_loss,
+    build_model,
+    build_optimizer,
+    check_rates,
+)
+from lipdp.experiment.diverged import DivergenceCallback, check_scores, check_weights
 from lipdp.experiment.dp_sgd import check_dp_sgd, fit_dp_sgd
 from lipdp.experiment.features import (
     provable_part,
@@ -64,24 +70,28 @@ def train(
 
     Raises:
         LipdpError: For bad input, before anything is written.
+        InvalidState: If the weights or scores that came out are not finite; what was spent stays in
+            the ledger of the unfinished run.
     """
-    started = time.monotonic()
+    check_rates(config)
     if config.training.method == "dp-sgd":
         check_dp_sgd(config)
-    log, stop = RunLog(listener), StopCallback(stopper)
+    log, stop = RunLog(listener, config.certificates.radii[0]), StopCallback(stopper)
     with RunFolder(output, overwrite=overwrite or can_resume(output)) as staging:
         unfinished = Unfinished(output, config, overwrite=overwrite)
         log.begin(output, _versions(), resumed=unfinished.exists)
         rows = with_features(config, prepare_rows(config))
-        model = _compiled(config, rows, unfinished)
-        log.keep_in(unfinished.log_path)
-        trained = _trained(model, config, rows, unfinished, log, stop)
-        log.on_message("certifying the held-out rows")
-        result = _result(trained, config, rows, output.name, started)
-        result = result.model_copy(update={"interrupted": stop.stopped})
-        log.end(result)
-        _write(staging, trained, config, rows, result, output)
-        (staging / "train.log").write_text(log.text(), encoding="utf-8")
+        with unfinished.kept_if_begun():
+            model = _compiled(config, rows, unfinished)
+            log.keep_in(unfinished.log_path)
+            trained = _trained(model, config, rows, unfinished, log, stop)
+            log.on_message("certifying the held-out rows")
+            result = _result(trained, config, rows, output.name, unfinished)
+            result = result.model_copy(update={"interrupted": stop.stopped})
+            log.end(result)
+            _write(staging, trained, config, rows, result, output)
+            (staging / "train.log").write_text(log.text(), encoding="utf-8")
+            unfinished.clock.keep()
     if not stop.stopped:
         unfinished.remove()
     return TrainOutcome(result, output, lambda: logistic_regression(without_features(rows)))
@@ -147,7 +157,7 @@ def _trained(
     if config.training.method == "dp-sgd":
         log.on_message(f"calibrating the noise for {len(rows.x_train)} training rows")
         unfinished.add_spent(model.ledger)
-        with unfinished.kept_if_begun(model):
+        with unfinished.ended_by_budget():
             return fit_dp_sgd(model, config, rows, log, unfinished.keep_ledger)
     history = _fit(model, config, rows, unfinished, log, stop)
     statement = str(statement_of(model.plan, model.ledger, not_covered=rows.not_covered))
@@ -165,7 +175,7 @@ def _fit(
 ) -> pd.DataFrame:
     training = config.training
     log.on_message(f"calibrating the noise for {len(rows.x_train)} training rows")
-    with unfinished.kept_if_begun(model), stop.watching():
+    with unfinished.ended_by_budget(), stop.watching():
         model.fit(
             rows.x_train,
             rows.y_train,
@@ -177,6 +187,7 @@ def _fit(
             verbose=0,
             callbacks=[
                 stop,
+                DivergenceCallback(unfinished.ledger_path),
                 *unfinished.callbacks(stop),
                 *public_boards(training.tensorboard),
                 ListenerCallback(log),
@@ -187,11 +198,13 @@ def _fit(
 
 
 def _result(
-    trained: Trained, config: RunConfig, rows: Rows, name: str, started: float
+    trained: Trained, config: RunConfig, rows: Rows, name: str, unfinished: Unfinished
 ) -> RunResult:
     model = trained.model
+    check_weights(model, unfinished.ledger_path)
     part, x_test = provable_part(whole_model(model, rows), without_features(rows).x_test)
     certificates = certify(part, x_test, rows.y_test)
+    check_scores(certificates, model, unfinished.ledger_path)
     return RunResult(
         name=name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -203,7 +216,7 @@ def _result(
         certified=certified_at(part, certificates, rows, config.certificates.radii),
         lipschitz_constant=certificates.lipschitz,
         training_rows=len(rows.x_train),
-        seconds=round(time.monotonic() - started, 1),
+        seconds=round(unfinished.clock.seconds, 1),
         versions=_versions(),
         method=config.training.method,
         peak_memory_bytes=trained.peak_memory_bytes,

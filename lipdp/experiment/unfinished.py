@@ -15,23 +15,18 @@ import pandas as pd
 
 from lipdp._version import __version__
 from lipdp.config import RunConfig
-from lipdp.errors import BudgetExhausted, InvalidData, InvalidValue, LipdpError
+from lipdp.errors import BudgetExhausted, InvalidData, InvalidValue
+from lipdp.experiment.clock import Clock, ClockCallback
 from lipdp.experiment.progress import public_logs
 from lipdp.experiment.stop import StopCallback
 from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
+from lipdp.results.unfinished import CONFIG_FILE, LEDGER_FILE, PATHS, unfinished_folder
 from lipdp.training import Sequential, load_model
 from lipdp.training.ledger_file import LedgerFile
 
-_CONFIG, _MODEL, _EPOCHS, _LOG = "config.json", "start.keras", "epochs.jsonl", "train.log"
-_BACKUP, _LEDGER = "backup", "backup.privacy_ledger.json"
-_PATHS = (
-    ("data", "path"),
-    ("data", "schema_path"),
-    ("data", "dir"),
-    ("data", "labels"),
-    ("training", "tensorboard"),
-)
+_MODEL, _EPOCHS, _LOG, _SECONDS = "start.keras", "epochs.jsonl", "train.log", "seconds.json"
+_BACKUP = "backup"
 
 
 class Unfinished:
@@ -43,7 +38,7 @@ class Unfinished:
 
     Guarantees:
 
-    * A run that is continued counts every step that ran before.
+    * A run that is continued counts every step that ran before, and its time.
     * Nothing of it that was measured on training rows without noise is a number to read.
 
     Args:
@@ -56,20 +51,23 @@ class Unfinished:
     """
 
     def __init__(self, output: Path, config: RunConfig, *, overwrite: bool) -> None:
-        self._folder = _folder_of(output)
+        self._folder = unfinished_folder(output)
         self._config = _settings(config)
         if self._folder.exists() and not self._is_same(output):
             if not overwrite:
+                spent = self.ledger_path.exists()
                 raise InvalidValue(
-                    "An unfinished run with other settings lies here; what it spent is spent",
+                    "An unfinished run with other settings lies here; "
+                    + ("what it spent is spent" if spent else "it has spent nothing yet"),
                     received=str(self._folder),
                     fix=f"Finish it with `lipdp train --resume {output}`, choose another --output, "
                     "or add --overwrite to throw it away",
                 )
             self.remove()
+        self.clock = Clock(self._folder / _SECONDS)
 
     def _is_same(self, output: Path) -> bool:
-        path = self._folder / _CONFIG
+        path = self._folder / CONFIG_FILE
         return path.is_file() and _read(path, output) == self._config
 
     @property
@@ -82,47 +80,83 @@ class Unfinished:
         """Where the log is kept."""
         return self._folder / _LOG
 
+    @property
+    def ledger_path(self) -> Path:
+        """Where what was spent is kept; no file until something was."""
+        return self._folder / LEDGER_FILE
+
     def model(self) -> Sequential | None:
         """The model before its first step, or None if there was none."""
-        return load_model(self._folder / _MODEL, compile=False) if self.exists else None
+        if not self.exists:
+            return None
+        model: Sequential = load_model(self._folder / _MODEL, compile=False)
+        self._keep_if_spent(model)
+        return model
 
-    def begin(self, model: keras.Model) -> None:
+    def _keep_if_spent(self, model: Sequential) -> None:
+        # Whoever adds up what runs spent reads no model.
+        if model.ledger.phases and not self.ledger_path.exists():
+            self.keep_ledger(model.ledger)
+
+    def begin(self, model: Sequential) -> None:
         """Keeps the untrained model; the last file to be written, so that it is whole or absent."""
         self._folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"lipdp": __version__, "config": self._config})
-        (self._folder / _CONFIG).write_text(text, encoding="utf-8")
+        (self._folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+        self._keep_if_spent(model)
         fresh = self._folder / f"fresh-{_MODEL}"
         model.save(fresh)
         fresh.replace(self._folder / _MODEL)
 
     def callbacks(self, stop: StopCallback) -> list[keras.callbacks.Callback]:
         """The backup of each epoch, and its publishable numbers; ``stop`` comes before them."""
-        return [_EpochLog(self._folder / _EPOCHS), _Backup(self._folder / _BACKUP, stop)]
+        return [
+            _EpochLog(self._folder / _EPOCHS),
+            _Backup(self._folder / _BACKUP, stop),
+            ClockCallback(self.clock),
+        ]
 
     @contextlib.contextmanager
-    def kept_if_begun(self, model: Sequential) -> Iterator[None]:
-        """Around the training: what ends before anything was spent leaves nothing behind.
+    def kept_if_begun(self) -> Iterator[None]:
+        """Around the making of the model and its training: keeps what was spent, and its time.
 
-        A run that is continued and finds its budget spent ends with the weights of its last backup.
+        What ends before anything was spent, however it ends, leaves nothing behind.
+        """
+        try:
+            yield
+        except BaseException:
+            # The ledger is on disk before anything is spent.
+            if self.ledger_path.exists():
+                self.clock.keep()
+            else:
+                self.remove()
+            raise
+
+    @contextlib.contextmanager
+    def ended_by_budget(self) -> Iterator[None]:
+        """Around the steps: a run that is continued may find its budget spent.
+
+        It ends with the weights of its last backup, if there is one. What its preprocessing spent
+        was seen by nobody if not one step is affordable.
         """
         try:
             yield
         except BudgetExhausted:
-            if not (self._folder / _EPOCHS).is_file():
-                self.remove()
-                raise
-        except (LipdpError, KeyboardInterrupt):
-            if not model.ledger.phases and not (self._folder / _LEDGER).exists():
+            if (self._folder / _EPOCHS).is_file():
+                return
+            known = LedgerFile(self.ledger_path).read()
+            if known is None or not known.steps:
                 self.remove()
             raise
 
     def keep_ledger(self, ledger: PrivacyLedger) -> None:
-        """Writes what was spent; durable at return."""
-        LedgerFile(self._folder / _LEDGER).write(ledger)
+        """Writes what was spent, durable at return, and the time."""
+        LedgerFile(self.ledger_path).write(ledger)
+        self.clock.keep()
 
     def add_spent(self, ledger: PrivacyLedger) -> None:
         """Adds what earlier attempts spent, where no backup brings it along."""
-        known = LedgerFile(self._folder / _LEDGER).read()
+        known = LedgerFile(self.ledger_path).read()
         if known is not None:
             ledger.merge(known)
 
@@ -146,7 +180,7 @@ def unfinished_config(output: Path) -> RunConfig:
     Raises:
         InvalidValue: If the run is finished, there is none, or another version began it.
     """
-    path = _folder_of(output) / _CONFIG
+    path = unfinished_folder(output) / CONFIG_FILE
     if path.is_file():
         return RunConfig(**_read(path, output))
     if (output / "result.json").is_file():
@@ -164,7 +198,7 @@ def unfinished_config(output: Path) -> RunConfig:
 
 def is_unfinished(output: Path) -> bool:
     """Whether there is a run of this folder that can go on."""
-    return (_folder_of(output) / _MODEL).is_file()
+    return (unfinished_folder(output) / _MODEL).is_file()
 
 
 def spent_by(output: Path) -> PrivacyLedger | None:
@@ -173,8 +207,8 @@ def spent_by(output: Path) -> PrivacyLedger | None:
     Raises:
         InvalidData: If its ledger was cut or edited.
     """
-    folder = _folder_of(output)
-    known = LedgerFile(folder / _LEDGER).read()
+    folder = unfinished_folder(output)
+    known = LedgerFile(folder / LEDGER_FILE).read()
     if known is None and (folder / _MODEL).is_file():
         known = load_model(folder / _MODEL, compile=False).ledger
     return known
@@ -182,7 +216,7 @@ def spent_by(output: Path) -> PrivacyLedger | None:
 
 def forget(output: Path) -> None:
     """Removes what an interrupted run left behind, for whoever kept what it spent."""
-    shutil.rmtree(_folder_of(output), ignore_errors=True)
+    shutil.rmtree(unfinished_folder(output), ignore_errors=True)
 
 
 def can_resume(output: Path) -> bool:
@@ -195,15 +229,10 @@ def can_resume(output: Path) -> bool:
         return False
 
 
-def _folder_of(output: Path) -> Path:
-    whole = Path(os.path.abspath(output))
-    return whole.with_name(f".{whole.name}.unfinished")
-
-
 def _settings(config: RunConfig) -> dict[str, Any]:
     """The configuration with whole paths: a run may go on from another folder."""
     plain = config.model_dump(mode="json")
-    for section, key in _PATHS:
+    for section, key in PATHS:
         if plain[section].get(key) is not None:
             plain[section][key] = os.path.abspath(plain[section][key])
     return plain

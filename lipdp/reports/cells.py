@@ -67,12 +67,8 @@ class Cell:
 
     def certified(self, unit: str, radius: float) -> Estimate | None:
         """Certified accuracy over the runs that certified at this radius."""
-        return _estimate(
-            c.accuracy
-            for one in self.results
-            for c in one.certified
-            if (c.unit, c.radius) == (unit, radius)
-        )
+        found = ({(c.unit, c.radius): c.accuracy for c in one.certified} for one in self.results)
+        return _estimate(one.get((unit, radius)) for one in found)
 
     def radii(self, unit: str) -> list[float]:
         """Radii of this unit, sorted."""

@@ -24,6 +24,20 @@ class Estimate:
     half_width: float | None
     count: int
 
+    @property
+    def share_interval(self) -> tuple[float, float] | None:
+        """The part of the interval where shares can lie, within 0 and 1; None for one run."""
+        if self.half_width is None:
+            return None
+        low, high = self.mean - self.half_width, self.mean + self.half_width
+        return max(low, 0.0), min(high, 1.0)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the interval goes beyond where shares can lie."""
+        whole = self.mean, self.half_width or 0.0
+        return whole[0] - whole[1] < 0 or whole[0] + whole[1] > 1
+
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Mean with its Student-t interval, for independent runs of roughly normal results.

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lipdp.reports.certified import certified_by_radius
 from lipdp.reports.drawing import BLUE, GREY, LOOKS, ORANGE, finite, new_figure, style, to_svg
 from lipdp.results import RunResult
 
@@ -18,13 +19,18 @@ if TYPE_CHECKING:
 MAX_VARIABLES = 40
 
 
-def training_figure(history: pd.DataFrame, name: str) -> str:
-    """Validation accuracy and epsilon over epochs, one panel each.
+def training_figure(history: pd.DataFrame, name: str, radius: float | None = None) -> str:
+    """Accuracy on held-out rows and epsilon over epochs, one panel each.
+
+    Args:
+        history: One row an epoch.
+        name: Of the figure in its page.
+        radius: At which accuracy was certified after each epoch, where that is known.
 
     Returns:
         An ``<svg>`` element; empty if the history has nothing finite to show.
     """
-    panels = [p for p in _training_panels(history) if p[1]]
+    panels = [p for p in _training_panels(history, radius) if p[1]]
     if not panels:
         return ""
     with style():
@@ -35,7 +41,7 @@ def training_figure(history: pd.DataFrame, name: str) -> str:
             axis.set_ylabel(label)
         axes[-1].set_xlabel("epoch")
         axes[-1].xaxis.get_major_locator().set_params(integer=True)
-        return to_svg(figure, name, "Validation accuracy and epsilon over the epochs")
+        return to_svg(figure, name, "Held-out accuracy and epsilon over the epochs")
 
 
 def certificate_figure(result: RunResult, name: str) -> str:
@@ -46,7 +52,7 @@ def certificate_figure(result: RunResult, name: str) -> str:
     """
     if not result.certified:
         return ""
-    points = sorted(result.certified, key=lambda c: c.radius)
+    points = certified_by_radius(result)
     accuracy = [(0.0, result.test.accuracy), *((c.radius, c.accuracy) for c in points)]
     auroc = [(0.0, result.test.auroc), *((c.radius, c.auroc) for c in points)]
     lines = [("certified accuracy", finite(accuracy)), ("certified AUROC", finite(auroc))]
@@ -90,11 +96,14 @@ def noise_figure(variables: Sequence[dict[str, Any]], name: str) -> str:
 
 
 def _training_panels(
-    history: pd.DataFrame,
+    history: pd.DataFrame, radius: float | None
 ) -> list[tuple[str, list[tuple[str, list[tuple[float, float]]]]]]:
     accuracy = [
-        ("validation", _column(history, "val_accuracy")),
-        ("certified", _column(history, "val_certified_accuracy")),
+        ("held-out accuracy", _column(history, "val_accuracy")),
+        (
+            "certified" if radius is None else f"certified at {radius:g}",
+            _column(history, "val_certified_accuracy"),
+        ),
     ]
     epsilon = [("epsilon spent", _column(history, "epsilon"))]
     return [

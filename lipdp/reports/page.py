@@ -40,6 +40,11 @@ def number(value: Any) -> str:
     return f"{value:.4g}"
 
 
+def ratio(value: float | None) -> str:
+    """Four decimals, so that the numbers of a column have equally many."""
+    return "n/a" if value is None else f"{value:.4f}"
+
+
 def number_up(value: float, digits: int = 4) -> str:
     """Significant digits of a bound from above, rounded up so that it stays one."""
     if not math.isfinite(value) or value <= 0:
@@ -75,6 +80,15 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for written in (percent, percent_up, number, number_up, duration, memory, method_name):
+    for written in (
+        percent,
+        percent_up,
+        number,
+        number_up,
+        ratio,
+        duration,
+        memory,
+        method_name,
+    ):
         found.filters[written.__name__] = written
     return found

@@ -16,7 +16,7 @@ from lipdp.reports.grouping import sections
 from lipdp.reports.loading import LoadedRun
 from lipdp.reports.meaning import meaning
 from lipdp.reports.methods import held_out, method_name
-from lipdp.reports.page import environment, number
+from lipdp.reports.page import environment
 from lipdp.reports.pareto_data import cell_row_interval, to_json, to_table
 from lipdp.reports.pareto_figures import (
     front_figure,
@@ -27,6 +27,7 @@ from lipdp.reports.pareto_figures import (
 from lipdp.reports.run import not_private_reason
 from lipdp.reports.selection import front, robust_front, spread_out
 from lipdp.reports.statement import statement_blocks
+from lipdp.reports.titles import names, settings_trials, titles
 from lipdp.reports.words import neighbours, summary
 
 _MOST_MEANINGS = 6
@@ -82,12 +83,19 @@ def _context(
     found: Sequence[tuple[Section, Cost | None]], runs: Sequence[LoadedRun]
 ) -> dict[str, Any]:
     levels = sorted({cell.epsilon for section, _ in found for cell in section.cells})
-    names = Counter(section.data for section, _ in found)
+    count = Counter(section.data for section, _ in found)
+    parts = [section for section, _ in found]
+    called = zip(found, names(parts), titles(parts), strict=True)
     return {
         "runs": _runs(runs),
         "sections": [
-            {**_section(section, cost, f"s{i}"), "title": title, "related": names[section.data] > 1}
-            for i, ((section, cost), title) in enumerate(zip(found, _titles(found), strict=True), 1)
+            {
+                **_section(section, cost, f"s{i}"),
+                "title": title,
+                "summary": summary(section, cost, name),
+                "related": count[section.data] > 1,
+            }
+            for i, ((section, cost), name, title) in enumerate(called, 1)
         ],
         "users": all(section.group for section, _ in found),
         "not_private": _not_private(runs),
@@ -105,7 +113,6 @@ def _section(section: Section, cost: Cost | None, name: str) -> dict[str, Any]:
         "section": section,
         "cost": cost,
         "neighbours": neighbours(section),
-        "summary": summary(section, cost),
         "held_out": held_out(section.everything[0].results[0]),
         "strictest": _strictest(section),
         "loosest": chosen[-1] if chosen else None,
@@ -119,23 +126,18 @@ def _section(section: Section, cost: Cost | None, name: str) -> dict[str, Any]:
         "robustness": [_robustness(section, unit, name, i) for i, unit in enumerate(section.units)],
         "learning": learning_figures(section, f"{name}-learning"),
         "several_settings": any(section.settings.values()),
+        "trials": settings_trials(section),
+        "cut": _cut(section),
         "seconds": sum(one.seconds for cell in section.everything for one in cell.results),
     }
 
 
-def _titles(found: Sequence[tuple[Section, Cost | None]]) -> list[str]:
-    """The data of each section, with what tells it from others of the same data."""
-    titles = [
-        f"{one.data}, validation rows"
-        if held_out(one.everything[0].results[0]) == "validation"
-        else one.data
-        for one, _ in found
-    ]
-    count = Counter(titles)
-    return [
-        f"{title} (δ = {number(one.delta)}, {neighbours(one)})" if count[title] > 1 else title
-        for title, (one, _) in zip(titles, found, strict=True)
-    ]
+def _cut(section: Section) -> bool:
+    """Whether an interval goes beyond where shares can lie."""
+    found = [one for cell in section.everything for one in (cell.accuracy, cell.auroc)]
+    for cell in section.everything:
+        found += [cell.certified(unit, r) for unit in cell.units for r in cell.radii(unit)]
+    return any(one is not None and one.is_cut for one in found)
 
 
 def _strictest(section: Section) -> Cell | None:

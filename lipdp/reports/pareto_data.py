@@ -13,6 +13,7 @@ from lipdp.reports.grouping import part
 from lipdp.reports.loading import LoadedRun
 from lipdp.reports.run import not_private_reason
 from lipdp.reports.selection import front, robust_front
+from lipdp.reports.titles import titles
 from lipdp.results.strict_json import strict_json
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 def to_json(found: Sequence[tuple[Section, Cost | None]]) -> str:
     """All sections as strict JSON; infinity is the text "inf"."""
-    whole = {"confidence": CONFIDENCE, "sections": [_section(*both) for both in found]}
+    called = titles([section for section, _ in found])
+    parts = [{"title": title, **_section(*both)} for title, both in zip(called, found, strict=True)]
+    whole = {"confidence": CONFIDENCE, "sections": parts}
     return strict_json(whole) + "\n"
 
 
@@ -29,7 +32,8 @@ def to_table(runs: Sequence[LoadedRun]) -> pd.DataFrame:
     """One row a run; the columns of radii name the radius, ``certified_unit`` its unit."""
     import pandas as pd
 
-    return pd.DataFrame([_run(run) for run in runs])
+    table = pd.DataFrame([_run(run) for run in runs])
+    return table.assign(interrupted=[run.result.interrupted for run in runs])
 
 
 def _section(section: Section, cost: Cost | None) -> dict[str, Any]:
@@ -66,6 +70,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "method": cell.method,
         "epsilon": cell.epsilon,
         "not_private": cell.not_private,
+        "interrupted": cell.interrupted,
         "accuracy": asdict(cell.accuracy),
         "accuracy_interval_by_test_rows": cell_row_interval(cell),
         "auroc": _maybe(cell.auroc),

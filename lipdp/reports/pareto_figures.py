@@ -8,8 +8,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from lipdp.reports.cells import Cell, Section
+from lipdp.reports.certified import monitored_radius
 from lipdp.reports.drawing import GREY, LOOKS, finite, new_figure, style, to_svg
 from lipdp.reports.methods import held_out, method_name
+from lipdp.reports.page import number_up
 from lipdp.reports.selection import best_by_epsilon, front, spread_out
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def front_figure(section: Section, name: str) -> str:
         _draw_references(axis, section.references)
         axis.set_xlabel("epsilon (smaller protects more)")
         axis.set_ylabel(f"{held_out(section.everything[0].results[0])} accuracy")
-        _percent(axis)
+        _share_axis(axis)
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
         return to_svg(figure, name, f"Test accuracy over epsilon on {section.data}")
 
@@ -113,7 +115,7 @@ def _label_robustness(figure: Figure, axes: Sequence[Axes], unit: str) -> None:
 
 
 def _level_name(cell: Cell) -> str:
-    return f"ε = {cell.epsilon:.4g}"
+    return f"ε = {number_up(cell.epsilon)}"
 
 
 def shown_levels(section: Section) -> list[float]:
@@ -134,11 +136,20 @@ def learning_figures(section: Section, name: str) -> list[str]:
         for column, label in _CURVES:
             cells = [c for c in best if c.method == method and _curves(c, column)]
             if cells:
-                title = f"{method_name(method)}: {label}" if len(section.methods) > 1 else label
+                at = _at_radius(cells) if column == "val_certified_accuracy" else ""
+                of = f"{method_name(method)}: " if len(section.methods) > 1 else ""
+                title = f"{of}{label}{at}"
                 figure = _learning_panel(cells, column, title, levels)
                 words = f"{title} over epochs on {section.data}"
                 found.append(to_svg(figure, f"{name}{len(found)}", words))
     return found
+
+
+def _at_radius(cells: Sequence[Cell]) -> str:
+    """Where the cells were certified after each epoch, if it was one radius and is known."""
+    radii = {monitored_radius(one) for cell in cells for one in cell.results}
+    known = radii.pop() if len(radii) == 1 else None
+    return "" if known is None else f" at {known:g}"
 
 
 def _learning_panel(
@@ -155,7 +166,7 @@ def _learning_panel(
         axis.set_xlabel("epoch")
         axis.locator_params(axis="x", integer=True)
         if column != "epsilon":
-            _percent(axis)
+            _share_axis(axis)
         return figure
 
 
@@ -168,7 +179,7 @@ def _epsilon_axis(axis: Axes, levels: Sequence[float]) -> float:
         return right
     axis.set_xscale("log")
     if all(b > 1.2 * a for a, b in pairwise(levels)) and len(levels) <= 8:
-        axis.set_xticks(levels, [f"{level:.3g}" for level in levels])
+        axis.set_xticks(levels, [number_up(level, 3) for level in levels])
     else:
         _plain_ticks(axis)
     axis.minorticks_off()
@@ -206,7 +217,7 @@ def _draw_points(
         axis.errorbar(
             [x],
             [cell.accuracy.mean],
-            yerr=[cell.accuracy.half_width] if chosen and cell.accuracy.half_width else None,
+            yerr=_bar(cell) if chosen else None,
             color=color,
             marker=marker,
             markersize=7 if chosen else 4,
@@ -215,6 +226,14 @@ def _draw_points(
             capsize=4,
         )
     axis.plot([], [], color=color, marker=marker, linestyle=dash, markersize=7, label=label)
+
+
+def _bar(cell: Cell) -> list[list[float]] | None:
+    """Lengths of the interval below and above the mean, cut where no share can lie."""
+    interval, mean = cell.accuracy.share_interval, cell.accuracy.mean
+    if interval is None:
+        return None
+    return [[max(mean - interval[0], 0.0)], [max(interval[1] - mean, 0.0)]]
 
 
 def _draw_references(axis: Axes, references: Sequence[Cell]) -> None:
@@ -249,6 +268,13 @@ def _draw_curve(
     means = [(epoch, sum(v) / len(v)) for epoch, v in sorted(by_epoch.items())]
     x, y = zip(*means, strict=True) if means else ((), ())
     axis.plot(x, y, color=color, linestyle=dash, linewidth=1.8, label=label)
+
+
+def _share_axis(axis: Axes) -> None:
+    """An axis in percent that ends where shares end."""
+    low, high = axis.get_ylim()
+    axis.set_ylim(max(low, 0.0), min(high, 1.02))
+    _percent(axis)
 
 
 def _percent(axis: Axes) -> None:

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lipdp.reports.certified import certified_by_radius, monitored_radius
 from lipdp.reports.figures import certificate_figure, noise_figure, training_figure
 from lipdp.reports.meaning import meaning
 from lipdp.reports.methods import held_out, method_steps, method_title, protects_users
@@ -64,6 +65,8 @@ def _context(result: RunResult, history: pd.DataFrame) -> dict[str, Any]:
     variables = [v for v in result.plan.get("variables") or [] if isinstance(v, dict)]
     return {
         "result": result,
+        "certified": certified_by_radius(result),
+        "monitored": monitored_radius(result),
         "not_private": not_private_reason(result),
         "title": method_title(result.method),
         "steps": method_steps(result.method),
@@ -76,7 +79,7 @@ def _context(result: RunResult, history: pd.DataFrame) -> dict[str, Any]:
         "variables": variables,
         "config": _sections(result.config),
         "figures": {
-            "training": training_figure(history, "training"),
+            "training": training_figure(history, "training", monitored_radius(result)),
             "certificates": certificate_figure(result, "certificates"),
             "noise": noise_figure(variables, "noise"),
         },

@@ -22,13 +22,19 @@ def neighbours(section: Section) -> str:
     return words.format(unit="user with all their rows" if section.group else "row")
 
 
-def summary(section: Section, cost: Cost | None) -> list[str]:
-    """What came out, in sentences for somebody who did not run it."""
-    found = [*_utility(section), *_robustness(section)]
+def summary(section: Section, cost: Cost | None, name: str) -> list[str]:
+    """What came out, in sentences for somebody who did not run it.
+
+    Args:
+        section: Runs that may be compared.
+        cost: What they cost; None without private ones.
+        name: What the section is called, where the data alone do not tell it from others.
+    """
+    found = [*_utility(section, name), *_robustness(section)]
     return [*found, _price(section, cost)] if cost is not None else found
 
 
-def _utility(section: Section) -> list[str]:
+def _utility(section: Section, name: str) -> list[str]:
     reached = "; ".join(_reached(section, method) for method in section.methods)
     first = section.everything[0].results[0]
     rest = [
@@ -38,9 +44,7 @@ def _utility(section: Section) -> list[str]:
     rest.append(
         f"{percent(first.test.majority_accuracy)} (always answering the most frequent class)"
     )
-    sentences = (
-        [f"On {section.data}, {held_out(first)} accuracy reached {reached}."] if reached else []
-    )
+    sentences = [f"On {name}, {held_out(first)} accuracy reached {reached}."] if reached else []
     return [*sentences, f"For comparison: {', '.join(rest)}."]
 
 
@@ -65,9 +69,10 @@ def _robustness(section: Section) -> list[str]:
         for unit in sorted(cell.units):
             radius = cell.radii(unit)[len(cell.radii(unit)) // 2]
             value = cell.certified(unit, radius)
+            by = f" with {method_name(cell.method)}" if len(section.methods) > 1 else ""
             if value is not None:
                 return [
-                    f"At {_level(cell)}, {percent(value.mean)} of the"
+                    f"At {_level(cell)}{by}, {percent(value.mean)} of the"
                     f" {held_out(cell.results[0])} rows are classified rightly and provably stay"
                     f" so under every change of length at most {number(radius)}, measured in:"
                     f" {unit}."

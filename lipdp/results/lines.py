@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-_SHOWN = {
-    "epsilon": "epsilon",
-    "val_accuracy": "validation accuracy",
-    "val_certified_accuracy": "certified",
-}
+_DECIMALS = Decimal("0.0001")
+#: From here on a float has no four decimals, and its text is exact.
+_LARGE = 1e15
 
 
 def opening_line(plan: Mapping[str, Any], epochs: int, steps: int) -> str:
@@ -22,7 +22,7 @@ def opening_line(plan: Mapping[str, Any], epochs: int, steps: int) -> str:
     """
     noise = plan.get("noise_multiplier")
     known = "" if noise is None else f", noise multiplier {noise:.6g}"
-    return f"{epochs} epochs of {steps} steps{known}"
+    return f"{counted(epochs, 'epoch')} of {counted(steps, 'step')}{known}"
 
 
 def epoch_line(number: int, total: int, logs: Mapping[str, float]) -> str:
@@ -31,7 +31,27 @@ def epoch_line(number: int, total: int, logs: Mapping[str, float]) -> str:
     Args:
         number: Of the epoch, counted from 1.
         total: Number of epochs.
-        logs: Values by Keras' names; others are left out.
+        logs: Values by Keras' names; others are left out. ``certified_radius`` is the radius of
+            ``val_certified_accuracy``, where it is known.
     """
-    parts = [f"{label} {logs[key]:.4f}" for key, label in _SHOWN.items() if key in logs]
-    return f"epoch {number:>{len(str(total))}}/{total}  " + "  ".join(parts)
+    radius = logs.get("certified_radius")
+    certified = "certified" if radius is None else f"certified at {radius:g}"
+    parts = [
+        ("epsilon", "epsilon", decimals_up),
+        ("val_accuracy", "held-out accuracy", "{:.4f}".format),
+        ("val_certified_accuracy", certified, "{:.4f}".format),
+    ]
+    said = [f"{label} {written(logs[key])}" for key, label, written in parts if key in logs]
+    return f"epoch {number:>{len(str(total))}}/{total}  " + "  ".join(said)
+
+
+def decimals_up(value: float) -> str:
+    """A bound from above with four decimals, rounded up so that it stays one."""
+    if not math.isfinite(value) or abs(value) >= _LARGE:
+        return str(float(value))
+    return str(Decimal(repr(float(value))).quantize(_DECIMALS, ROUND_CEILING))
+
+
+def counted(count: int, word: str) -> str:
+    """A number with its noun, as in "1 step" and "2 steps"."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

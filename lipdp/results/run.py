@@ -6,7 +6,14 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
 
 from lipdp.errors import InvalidData
 
@@ -15,10 +22,14 @@ def _float_to_json(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-#: A float whose infinity is the string "inf" in JSON.
+#: A float at least 0 whose infinity is the string "inf" in JSON.
 JsonFloat = Annotated[
-    float, BeforeValidator(float), PlainSerializer(_float_to_json, when_used="json")
+    float, BeforeValidator(float), Field(ge=0), PlainSerializer(_float_to_json, when_used="json")
 ]
+#: An accuracy, an AUROC, a certified share of rows, a probability.
+Share = Annotated[float, Field(ge=0, le=1)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
 
 
 class Record(BaseModel):
@@ -36,10 +47,10 @@ class Spent(Record):
     """
 
     epsilon: JsonFloat
-    delta: float
-    steps: int
-    sampling_rate: float
-    noise_multiplier: float
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    steps: Count
+    sampling_rate: Share
+    noise_multiplier: Amount
     accountant: str
     adjacency: str
     ledger: str = ""
@@ -50,19 +61,19 @@ class TestMetrics(Record):
 
     __test__ = False
 
-    rows: int
-    accuracy: float
-    auroc: float | None
-    majority_accuracy: float
+    rows: Annotated[int, Field(ge=1)]
+    accuracy: Share
+    auroc: Share | None
+    majority_accuracy: Share
 
 
 class Certified(Record):
     """What stays right under every perturbation of Euclidean norm at most ``radius``."""
 
-    radius: float
+    radius: Amount
     unit: str
-    accuracy: float
-    auroc: float | None
+    accuracy: Share
+    auroc: Share | None
 
 
 class RunResult(Record):
@@ -83,8 +94,8 @@ class RunResult(Record):
     test: TestMetrics
     certified: list[Certified]
     lipschitz_constant: JsonFloat
-    training_rows: int
-    seconds: float
+    training_rows: Count
+    seconds: Amount
     versions: dict[str, str]
     method: str = "clipless"
     peak_memory_bytes: int | None = None
@@ -99,7 +110,8 @@ class RunResult(Record):
         """Reads a result written by ``save``.
 
         Raises:
-            InvalidData: If the file cannot be read or is not such a result.
+            InvalidData: If the file cannot be read, is not such a result, or holds a number that no
+                run has, such as an accuracy above 1.
         """
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
@@ -121,4 +133,7 @@ def _reason(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]
-    return ": ".join([*map(str, first["loc"]), first["msg"]])
+    where = ".".join(map(str, first["loc"]))
+    value = first["input"]
+    got = f", not {value!r}" if where and isinstance(value, (int, float, str)) else ""
+    return f"{where}: {first['msg']}{got}" if where else str(first["msg"])

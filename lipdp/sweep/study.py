@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lipdp.config import Range, RunConfig, SweepSection
 from lipdp.errors import InvalidState, InvalidValue
+from lipdp.experiment.contents import check_folder_of
 from lipdp.privacy import draw_number_of_runs
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 #: Of the number of trials in a sweep of random length: geometric.
 SHAPE = 1.0
 _SETTINGS, _NUMBER = "settings", "number of trials"
+#: Of a sweep's folder: one of them is there from its first trial on.
+_MARKS = ("study.db", "sweep.json", "logs/worker-1.log")
 _PATIENCE_S = 10.0
 
 
@@ -98,9 +101,13 @@ def open_study(place: Place, settings: Settings) -> optuna.Study:
 
     Raises:
         InvalidState: If Optuna is not installed, or the folder holds trials of another study.
-        InvalidValue: If the storage cannot be opened, or the study has other settings.
+        InvalidValue: If the storage cannot be opened, the study has other settings, or the folder
+            holds a run or something else that is no sweep.
     """
-    library, storage = quiet_optuna(), _storage(place.storage)
+    library = quiet_optuna()
+    # Before the storage is opened, which may write a file into the folder.
+    check_folder_of("a sweep", Path(place.output), lambda folder: _is_sweep(folder, place))
+    storage = _storage(place.storage)
     if place.study not in library.get_all_study_names(storage):
         _check_unused(place)
         try:
@@ -172,6 +179,15 @@ def _settings_in(study: optuna.Study) -> Settings:
             )
         time.sleep(0.2)
     return Settings.from_json(study.user_attrs[_SETTINGS])
+
+
+def _is_sweep(folder: Path, place: Place) -> bool:
+    # The names of locks and of unfinished trials begin with a dot.
+    if any((folder / mark).is_file() for mark in _MARKS) or any(place.folder.glob(".*")):
+        return True
+    address, scheme = place.storage, "sqlite:///"
+    kept = Path(address.removeprefix(scheme)).resolve() if address.startswith(scheme) else None
+    return all(entry.resolve() == kept for entry in folder.iterdir())
 
 
 def _check_unused(place: Place) -> None:

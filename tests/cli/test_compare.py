@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import types
 
 import pytest
@@ -34,6 +36,7 @@ class Compared:
 
     def __init__(self):
         self.planned, self.failures, self.output = None, (), None
+        self.signal = None
 
     def planned_runs(self, config, epsilons, seeds, methods):
         self.planned = (config, epsilons, seeds, methods)
@@ -46,6 +49,8 @@ class Compared:
 
     def compare(self, runs, output, say):
         say("training")
+        if self.signal is not None:
+            os.kill(os.getpid(), self.signal)
         self.output = output
         folders = []
         for method, epsilon, seed in runs:
@@ -114,6 +119,17 @@ def test_a_failure_shows_after_the_table(run, compared):
     assert result.exit_code == 1
     assert "dp-sgd-epsilon1-seed0 failed: memory ran out" in result.stderr
     assert "clipless" in result.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("methods", [["clipless"], ["clipless", "dp-sgd"]])
+def test_interruption_says_how_to_go_on(run, compared, number, methods):
+    compared.signal = number
+    result = run("compare", "-o", "out", "--methods", *methods)
+    assert result.exit_code == 128 + number
+    assert "out holds the runs so far" in result.stderr
+    assert "The same command goes on" in result.stderr
+    assert ("begins anew" in result.stderr) == ("dp-sgd" in methods)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,13 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from lipdp.cli._listener import PlainListener, TerminalListener, duration, listener
+from lipdp.cli._listener import (
+    PlainListener,
+    TerminalListener,
+    bar_columns,
+    duration,
+    listener,
+)
 
 
 class Clock:
@@ -47,7 +53,7 @@ def test_terminal_leaves_one_line_an_epoch():
         assert progress.tasks[0].description == "certifying"
     text = stream.getvalue()
     assert "[red]hello[/red]" in text
-    assert text.count("epoch 1/3  epsilon 0.0000  validation accuracy 0.8000") == 1
+    assert text.count("epoch 1/3  epsilon 0.0000  held-out accuracy 0.8000") == 1
     assert text.count("epoch 3/3  epsilon 3.0000") == 1
 
 
@@ -80,9 +86,9 @@ def test_plain_lines_say_the_time_left(capsys):
     assert lines == [
         "[red]hello[/red]",
         "3 epochs of 3 steps, noise multiplier 1.25",
-        "epoch 1/3  epsilon 0.0000  validation accuracy 0.8000  certified 0.7000  0:20 left",
-        "epoch 2/3  epsilon 1.5000  validation accuracy 0.8000  certified 0.7000  0:10 left",
-        "epoch 3/3  epsilon 3.0000  validation accuracy 0.8000  certified 0.7000",
+        "epoch 1/3  epsilon 0.0000  held-out accuracy 0.8000  certified 0.7000  0:20 left",
+        "epoch 2/3  epsilon 1.5000  held-out accuracy 0.8000  certified 0.7000  0:10 left",
+        "epoch 3/3  epsilon 3.0000  held-out accuracy 0.8000  certified 0.7000",
     ]
 
 
@@ -117,3 +123,32 @@ def test_the_bar_is_taken_down_when_training_fails(monkeypatch):
         assert isinstance(ears, TerminalListener)
         raise RuntimeError
     assert not ears._progress.live.is_started
+
+
+def bar(width, message, *, steps):
+    """The line of the bar after some seconds: a step a second, or none yet."""
+    now = [0.0]
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
+    columns = bar_columns(width)
+    progress = Progress(*columns, console=console, auto_refresh=False, get_time=lambda: now[0])
+    ears = TerminalListener(progress)
+    if steps:
+        ears.on_start({}, 30, 14)
+    for step in range(steps):
+        now[0] += 1.0
+        ears.on_step(0, step)
+    ears.on_message(message)
+    shown = Console(file=io.StringIO(), width=width, color_system=None)
+    shown.print(progress.get_renderable())
+    return shown.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_time_taken_and_time_left_are_told_apart(width):
+    line = bar(width, "certifying the held-out rows", steps=14)
+    assert " 14/420 0:00:13, 0:06:46 left\n" in line
+    assert line.count("\n") == 1
+
+
+def test_nothing_is_called_left_while_that_is_unknown():
+    assert bar(60, "calibrating the noise for 2400 training rows", steps=0).endswith("0:00:00\n")

@@ -11,10 +11,11 @@ from lipdp.results import RunResult
 
 @pytest.fixture
 def write(tmp_path, experiment):
-    def make(name):
+    def make(name, **changes):
         folder = tmp_path / name
         folder.mkdir(parents=True)
-        RunResult.model_validate({**experiment.fields, "name": name}).save(folder / "result.json")
+        fields = {**experiment.fields, "name": name, **changes}
+        RunResult.model_validate(fields).save(folder / "result.json")
         return folder
 
     return make
@@ -72,3 +73,33 @@ def test_bad_input_is_a_sentence_and_exit_code_2(run, tmp_path, arguments, words
     assert words in result.stderr
     assert "Traceback" not in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_run_is_told_one_price(run, write):
+    text = run("report", write("a")).stdout
+    assert "the one private run costs epsilon 8 at delta 1e-05" in text
+    assert "together" not in text
+
+
+def test_runs_that_were_stopped_and_sections_are_told_apart(run, write):
+    write("runs/a")
+    write("runs/b", interrupted=True)
+    write("runs/c", training_rows=123456)
+    text = run("report", "runs").stdout
+    assert text.count("stopped early") == 1
+    prices = [line.partition(":")[0] for line in text.splitlines() if "private run" in line]
+    assert len(set(prices)) == 2
+
+
+def test_a_place_that_refuses_files_is_a_sentence_with_the_path_that_was_given(
+    run, write, monkeypatch
+):
+    def refuse(*_):
+        raise FileNotFoundError(2, "No such file or directory", "/there/out.csv")
+
+    folder = write("a")
+    monkeypatch.setattr("lipdp.reports.write_pareto_report", refuse)
+    result = run("report", folder, "-o", "out.html")
+    assert result.exit_code == 2
+    assert "cannot be written (No such file or directory). Received: 'out.html'." in result.stderr
+    assert "Errno" not in result.stderr and "out.csv" not in result.stderr

@@ -112,7 +112,7 @@ def test_a_target_is_text_whatever_it_looks_like(run, experiment, files, target)
 
 def test_plain_output_has_a_line_an_epoch_and_the_table(run, experiment):
     text = run("train", "--output", "out").stdout
-    assert "epoch 1/2  epsilon 4.0000  validation accuracy 0.5000" in text
+    assert "epoch 1/2  epsilon 4.0000  held-out accuracy 0.5000" in text
     assert "epoch 2/2  epsilon 5.0000" in text
     assert "\x1b" not in text
     lines = {line.split("  ")[0]: line.split() for line in text.splitlines()}

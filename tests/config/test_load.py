@@ -66,6 +66,19 @@ def test_overrides_are_toml_or_words():
     assert (config.training.dtype, config.training.epochs) == ("float32", 1000)
 
 
+@pytest.mark.parametrize("key", ["training.batch_size", '"training.batch_size"'])
+def test_one_domain_of_a_sweep_can_be_overridden(tmp_path, key):
+    path = tmp_path / "sweep.toml"
+    sweep = (
+        "\n[sweep.space]\n'training.batch_size' = [64]\n'optimizer.momentum' = {low = 0, high = 1}"
+    )
+    path.write_text(DEFAULT_PATH.read_text() + sweep)
+    space = load_config(path, [f"sweep.space.{key}=[256, 512]"]).sweep.space
+    assert space["training.batch_size"] == [256, 512] and len(space) == 2
+    low = load_config(path, ["sweep.space.optimizer.momentum.low=0.5"]).sweep.space
+    assert low["optimizer.momentum"].low == 0.5
+
+
 def test_the_later_override_wins():
     assert load_config(None, ["training.epochs=1", "training.epochs=2"]).training.epochs == 2
 

@@ -60,6 +60,10 @@ def test_an_official_split_is_kept(rows, tmp_path):
     assert found.not_covered == ()
     part = rows("my.npz", IMAGES, "data.limit_rows=30")
     assert (len(part.x_train), len(part.x_test)) == (30, 10)
+    # One more row may take the place of another in it.
+    assert [text.partition(":")[0] for text in part.not_covered] == [
+        "which rows a limit of rows keeps"
+    ]
 
 
 def test_vectors_and_limits(rows, tmp_path):

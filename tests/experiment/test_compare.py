@@ -139,3 +139,48 @@ def test_only_runs_are_left(base, trainer, tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["none-seed0"]
     saved = json.loads((tmp_path / "out" / "none-seed0" / "result.json").read_text())
     assert saved["config"]["training"]["method"] == "none"
+
+
+def test_settings_that_a_killed_command_left_are_removed(base, trainer, tmp_path):
+    runs = planned_runs(base, [1.0], 1)
+    compare(runs, tmp_path / "out")
+    # The command was killed; the run that it had begun ended all the same.
+    left = tmp_path / "out" / ".clipless-epsilon1-seed0.toml"
+    left.write_text("")
+    trainer.trained = []
+    compare(runs, tmp_path / "out")
+    assert trainer.trained == [] and not left.exists()
+
+
+@pytest.mark.parametrize("name", ["result.json", "thesis.txt", "study.db", "none-seed0.txt"])
+def test_the_folder_of_something_else_is_refused(base, trainer, tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text(json.dumps({**EMPTY, "config": {}}))
+    with pytest.raises(InvalidValue, match=f"{name}.*Choose another --output"):
+        compare(planned_runs(base, [1.0], 1), tmp_path / "out")
+    assert trainer.trained == []
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+
+
+def test_a_run_is_refused_though_a_comparison_was_written_into_it(base, trainer, tmp_path):
+    compare(planned_runs(base, [1.0], 1), tmp_path / "out")
+    (tmp_path / "out" / "result.json").write_text(json.dumps({**EMPTY, "config": {}}))
+    with pytest.raises(InvalidValue, match="the folder of a run"):
+        compare(planned_runs(base, [1.0], 1), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".clipless-epsilon1-seed0.toml",
+        ".clipless-epsilon2.5e-05-seed12.unfinished",
+        ".dp-sgd-epsilon1-seed0.77.partial",
+        ".none-seed0.toml",
+    ],
+)
+def test_what_an_interruption_left_goes_on(base, trainer, tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    compare(planned_runs(base, [1.0], 1), tmp_path / "out")
+    assert len(trainer.trained) == 3 and (tmp_path / "out" / "notes.txt").read_text() == "mine"

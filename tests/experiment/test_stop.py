@@ -70,6 +70,8 @@ def check_log(text):
 def test_it_leaves_a_valid_run_that_goes_on(make_config, tmp_path, after):
     output = tmp_path / "run"
     first, ears = stopped(make_config(), output, after)
+    # As if the first session had taken long.
+    (tmp_path / ".run.unfinished" / "seconds.json").write_text("1000.0")
     assert ears.steps == after and not ears.inside
     assert first.interrupted and first.spent.steps == after and first.spent.epsilon < 8.0
     assert RunResult.load(output / "result.json") == first
@@ -78,6 +80,7 @@ def test_it_leaves_a_valid_run_that_goes_on(make_config, tmp_path, after):
     assert is_unfinished(output)
     second = resume(output).result
     assert not second.interrupted and second.spent.steps == EPOCHS * STEPS
+    assert second.seconds > 1000.0 > first.seconds
     assert 7.9 <= second.spent.epsilon <= 8.0
     history = pd.read_csv(output / "history.csv")
     assert history["epoch"].is_unique and history["epoch"].max() == EPOCHS
@@ -87,12 +90,12 @@ def test_it_leaves_a_valid_run_that_goes_on(make_config, tmp_path, after):
 
 @slow
 def test_weights_go_on_where_they_were_stopped(make_config, tmp_path):
-    """With a learning rate of zero, all that moves is what moved before."""
+    """With a learning rate that rounds to nothing, all that moves is what moved before."""
     output = tmp_path / "run"
     stopped(make_config("optimizer.momentum=0.0"), output, STEPS + 2)
     before = lipdp.load_model(output / "model.keras").get_weights()
     config = json.loads((tmp_path / ".run.unfinished" / "config.json").read_text())
-    config["config"]["optimizer"]["learning_rate"] = 0.0
+    config["config"]["optimizer"]["learning_rate"] = 1e-30
     (tmp_path / ".run.unfinished" / "config.json").write_text(json.dumps(config))
     resume(output)
     after = lipdp.load_model(output / "model.keras").get_weights()

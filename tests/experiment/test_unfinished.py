@@ -1,12 +1,22 @@
 """A run that was interrupted is finished by the same command, and counts what ran before."""
 
+import contextlib
 import json
 
 import pandas as pd
 import pytest
 
-from lipdp.errors import InvalidValue, UnsafeSetting
-from lipdp.experiment import train
+from lipdp.errors import (
+    BudgetExhausted,
+    InvalidConfig,
+    InvalidData,
+    InvalidState,
+    InvalidValue,
+    UnsafeSetting,
+)
+from lipdp.experiment import resume, train
+from lipdp.experiment.diverged import DivergenceCallback
+from lipdp.experiment.unfinished import spent_by
 from lipdp.privacy import PrivacyLedger
 
 EPOCHS, STEPS = 5, 6
@@ -92,3 +102,91 @@ def test_what_it_keeps_holds_no_exact_training_numbers(make_config, tmp_path):
     assert all(k in ("epoch", "epsilon") or k.startswith("val_") for row in rows for k in row)
     ledger = PrivacyLedger.from_json((folder / "backup.privacy_ledger.json").read_text())
     assert ledger.steps == 2 * STEPS + 1
+
+
+class ClosedPipe(Interrupting):
+    """Raises what a closed pipe raises, at some message or step."""
+
+    def __init__(self, message=None, after=None):
+        super().__init__(after)
+        self.message = message
+
+    def on_step(self, epoch, step):
+        self.steps += 1
+        if self.steps == self.after:
+            raise BrokenPipeError
+
+    def on_message(self, text):
+        if self.message is not None and text.startswith(self.message):
+            raise BrokenPipeError
+
+
+def test_a_closed_pipe_before_the_first_step_leaves_nothing(make_config, tmp_path):
+    for message in ("the run lies", "calibrating"):
+        with pytest.raises(BrokenPipeError):
+            train(make_config(), tmp_path / "run", listener=ClosedPipe(message))
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["t.csv", "t.toml"]
+
+
+def test_a_closed_pipe_after_a_step_keeps_what_it_spent_and_its_time(make_config, tmp_path):
+    with pytest.raises(BrokenPipeError):
+        train(make_config(), tmp_path / "run", listener=ClosedPipe(after=2))
+    assert spent_by(tmp_path / "run").steps >= 2
+    assert float((tmp_path / ".run.unfinished" / "seconds.json").read_text()) > 0.0
+    with pytest.raises(InvalidValue, match="is spent"):
+        train(make_config("privacy.epsilon=3"), tmp_path / "run")
+
+
+def test_seconds_are_on_disk_after_each_epoch(make_config, tmp_path):
+    path, seen = tmp_path / ".run.unfinished" / "seconds.json", []
+
+    class Ears(Interrupting):
+        def on_epoch(self, epoch, logs):
+            seen.append(float(path.read_text()))
+
+    result = train(make_config(), tmp_path / "run", listener=Ears()).result
+    assert len(set(seen)) == EPOCHS and seen == sorted(seen)
+    assert seen[-1] <= result.seconds + 0.1
+
+
+def test_damaged_seconds_are_named(make_config, tmp_path):
+    interrupted(make_config(), tmp_path / "run", STEPS)
+    path = tmp_path / ".run.unfinished" / "seconds.json"
+    for text in ("{", "-1", "NaN", "[]"):
+        path.write_text(text)
+        with pytest.raises(InvalidData, match=r"seconds\.json"):
+            resume(tmp_path / "run")
+
+
+def test_a_spent_budget_without_a_backup_keeps_its_ledger(make_config, tmp_path):
+    config = make_config("training.epochs=1")
+    interrupted(config, tmp_path / "run", STEPS)
+    (tmp_path / ".run.unfinished" / "epochs.jsonl").unlink(missing_ok=True)
+    with contextlib.suppress(BudgetExhausted):
+        train(config, tmp_path / "run")
+    assert spent_by(tmp_path / "run").steps == STEPS
+
+
+@pytest.mark.parametrize("rate", ["inf", "nan", "0.0", "-1.0"])
+def test_a_hopeless_learning_rate_spends_nothing(make_config, tmp_path, rate):
+    with pytest.raises(InvalidConfig, match="learning_rate"):
+        train(make_config(f"optimizer.learning_rate={rate}"), tmp_path / "run")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t.csv", "t.toml"]
+
+
+def test_a_diverged_run_says_so_and_stops_spending(make_config, tmp_path, monkeypatch):
+    check = DivergenceCallback.on_epoch_end
+
+    def spoil(self, epoch, logs=None):
+        if epoch == 1:
+            variable = self.model.trainable_variables[0]
+            variable.assign(variable * float("nan"))
+        check(self, epoch, logs)
+
+    monkeypatch.setattr(DivergenceCallback, "on_epoch_end", spoil)
+    with pytest.raises(InvalidState, match="weights are not finite") as caught:
+        train(make_config(), tmp_path / "run")
+    message = str(caught.value)
+    assert f"{2 * STEPS} steps spent epsilon" in message and "learning_rate" in message
+    assert str(tmp_path / ".run.unfinished" / "backup.privacy_ledger.json") in message
+    assert spent_by(tmp_path / "run").steps == 2 * STEPS

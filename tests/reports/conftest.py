@@ -154,7 +154,7 @@ def make_run() -> Callable[..., LoadedRun]:
         fields["spent"]["ledger"] = ledger()
         fields["test"]["accuracy"] = accuracy
         for certified in fields["certified"]:
-            certified["accuracy"] = accuracy - certified["radius"]
+            certified["accuracy"] = max(0.0, accuracy - certified["radius"])
         if edit:
             edit(fields)
         shown = epochs(accuracy) if history is None else history

@@ -37,3 +37,17 @@ def test_interval_by_test_rows_is_that_of_wilson(rows, share):
     low, high = row_interval(right / rows, rows)
     known = stats.binomtest(right, rows).proportion_ci(0.95, method="wilson")
     assert (low, high) == pytest.approx((known.low, known.high), abs=1e-9)
+
+
+def test_the_interval_of_a_share_stays_between_0_and_1():
+    wide = estimate([0.05, 0.63])
+    assert wide.half_width > 3
+    assert wide.share_interval == (0.0, 1.0)
+    assert wide.is_cut
+    narrow = estimate([0.8, 0.81, 0.82])
+    assert narrow.share_interval == pytest.approx(
+        (narrow.mean - narrow.half_width, narrow.mean + narrow.half_width)
+    )
+    assert not narrow.is_cut
+    assert estimate([0.8]).share_interval is None
+    assert not estimate([1.0]).is_cut

@@ -62,8 +62,10 @@ def test_same_input_gives_the_same_bytes(history):
 
 
 def test_training_figure_labels_both_panels(history):
-    found = texts(training_figure(history, "a"))
-    assert {"accuracy", "epsilon spent", "epoch", "validation", "certified"} <= set(found)
+    found = texts(training_figure(history, "a", 0.05))
+    known = {"accuracy", "epsilon spent", "epoch", "held-out accuracy", "certified at 0.05"}
+    assert known <= set(found)
+    assert "certified" in texts(training_figure(history, "a"))
 
 
 def test_columns_that_are_missing_or_infinite_are_left_out(history):
@@ -138,3 +140,10 @@ def test_noise_figure_has_a_limit(result):
     found = texts(many)
     assert f"l{MAX_VARIABLES - 1}/kernel" in found
     assert f"l{MAX_VARIABLES}/kernel" not in found
+
+
+def test_a_radius_that_was_asked_for_twice_is_drawn_once(result):
+    twice = [result.certified[1], *result.certified]
+    assert certificate_figure(result.model_copy(update={"certified": twice}), "b") == (
+        certificate_figure(result, "b")
+    )

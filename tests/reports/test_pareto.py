@@ -104,6 +104,27 @@ def test_one_run_alone_has_no_interval_and_says_so(make_run, words):
     assert "±" not in text.split("How to read it")[0]
 
 
+def test_wide_intervals_are_cut_and_explained(make_run, words):
+    text = words([make_run(accuracy=0.05), make_run("b", accuracy=0.63, seed=1)])
+    assert "34.00 (0.00\u2013100.00)" in text
+    assert "In brackets: intervals that would leave" in text
+    calm = words([make_run(), make_run("b", accuracy=0.851, seed=1)])
+    assert "In brackets" not in calm
+
+
+def test_the_method_of_a_certificate_is_named_where_there_are_several(several, make_run, words):
+    assert "At ε = 3 with DP-SGD, " in words(several)
+    assert "At ε = 1, " in words([make_run()])
+
+
+def test_one_run_has_one_price(make_run, words):
+    text = words([make_run(epsilon=3.0)])
+    assert "The one private run ε = 3 at δ" in text
+    assert "the one private run 1 3 3" in text
+    assert "1 private runs" not in text
+    assert "1 run took" in text
+
+
 def test_only_references_still_make_a_page(make_run, render):
     _, page = render([make_run(edit=no_privacy)])
     assert "No run here was trained with privacy" in page.text

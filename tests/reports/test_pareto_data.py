@@ -77,3 +77,29 @@ def test_unequal_radii_leave_gaps(make_run):
     section = sections([make_run(), make_run(edit=fewer)])[0]
     cell = strict(to_json([(section, None)]))["sections"][0]["cells"][0]
     assert [one["accuracy"]["count"] for one in cell["certified"]] == [2, 1, 1]
+
+
+def test_runs_that_were_stopped_are_marked_in_the_last_column(make_run):
+    def other_radius(fields):
+        fields["certified"][0]["radius"] = 0.07
+
+    runs = [make_run(), make_run("b", seed=1, interrupted=True, edit=other_radius)]
+    table = to_table(runs)
+    assert table.columns[-1] == "interrupted"
+    assert table["interrupted"].tolist() == [False, True]
+    section = sections(runs)[0]
+    cells = strict(to_json([(section, None)]))["sections"][0]["cells"]
+    assert {cell["runs"][0]: cell["interrupted"] for cell in cells} == {
+        "runs/a": False,
+        "runs/b": True,
+    }
+
+
+def test_a_radius_that_was_asked_for_twice_counts_once(make_run):
+    def twice(fields):
+        fields["certified"] += fields["certified"]
+
+    cell = sections([make_run(edit=twice)])[0].cells[0]
+    unit = next(iter(cell.units))
+    assert cell.certified(unit, 0.05).count == 1
+    assert cell.certified(unit, 0.05).half_width is None

@@ -138,6 +138,22 @@ def test_validation_rows_and_stopped_runs_are_named(fields, history, render):
     assert "Stopped early." in page.text
 
 
+def test_radii_are_shown_once_by_size_with_equally_many_digits(fields, history, render):
+    small, large = fields["certified"][0], fields["certified"][2]
+    fields["certified"] = [large, large, small]
+    small["auroc"], large["auroc"] = 0.8411, 0.74
+    _, page = render(fields, history)
+    table = page.text.split("Certified AUROC")[1].split("How to read")[0].split()
+    assert table == ["0.05", "88.1", "%", "0.8411", "0.2", "73.1", "%", "0.7400"]
+
+
+def test_the_curve_of_the_run_names_its_radius(fields, history, render):
+    fields["config"]["certificates"]["radii"] = [0.1, 0.05]
+    html, page = render(fields, history)
+    assert "certified at 0.1" in html
+    assert "certified accuracy within radius 0.1" in page.text
+
+
 def test_who_is_protected_as_a_user_is_not_warned_of_rows(fields, history, render):
     assert "The unit is one row." in render(fields, history)[1].text
     fields["config"]["data"]["group"] = "user"

@@ -72,3 +72,41 @@ def test_results_are_frozen_and_closed():
         result().name = "b"
     with pytest.raises(ValidationError):
         result(rows=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("test.accuracy", 1.85),
+        ("test.accuracy", -0.1),
+        ("test.accuracy", "NaN"),
+        ("test.auroc", "Infinity"),
+        ("test.majority_accuracy", 2),
+        ("test.rows", 0),
+        ("certified.0.accuracy", 1.0001),
+        ("certified.0.auroc", -1e-9),
+        ("certified.0.radius", -1.0),
+        ("spent.epsilon", -0.5),
+        ("spent.epsilon", "nan"),
+        ("spent.delta", 0.0),
+        ("spent.steps", -1),
+        ("spent.noise_multiplier", "Infinity"),
+        ("lipschitz_constant", "nan"),
+        ("seconds", -1.0),
+    ],
+)
+def test_a_number_that_no_run_has_is_refused(tmp_path, field, value):
+    path = tmp_path / "result.json"
+    result().save(path)
+    whole = json.loads(path.read_text())
+    *parents, last = [int(name) if name.isdigit() else name for name in field.split(".")]
+    inner = whole
+    for name in parents:
+        inner = inner[name]
+    inner[last] = value
+    path.write_text(json.dumps(whole))
+    with pytest.raises(InvalidData) as caught:
+        RunResult.load(path)
+    message = str(caught.value)
+    assert field in message and str(path) in message
+    assert repr(value) in message or repr(float(value)) in message

@@ -4,6 +4,7 @@ import pytest
 
 from lipdp.errors import InvalidState, InvalidValue
 from lipdp.sweep.study import Place, Settings, drawn_number, open_study
+from tests.sweep.conftest import FakeTraining
 
 
 def place_in(folder, **more):
@@ -32,6 +33,46 @@ def test_trials_without_their_study_are_not_forgotten(tmp_path, make_settings):
     (tmp_path / "out" / "trials" / ".000.unfinished").mkdir(parents=True)
     with pytest.raises(InvalidState, match="what they spent is spent"):
         open_study(place_in(tmp_path), make_settings())
+
+
+def own_storage(folder):
+    return place_in(folder, storage=f"sqlite:///{folder / 'out' / 'study.db'}")
+
+
+@pytest.mark.parametrize("name", ["result.json", "thesis.txt", "none-seed0"])
+def test_the_folder_of_something_else_is_refused(tmp_path, make_settings, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("mine")
+    with pytest.raises(InvalidValue, match=f"{name}.*Choose another --output"):
+        open_study(own_storage(tmp_path), make_settings())
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+
+
+def test_a_run_is_refused_though_a_sweep_was_written_into_it(tmp_path, make_settings):
+    (tmp_path / "out").mkdir()
+    place = own_storage(tmp_path)
+    open_study(place, make_settings())
+    config = make_settings().config
+    run = FakeTraining().result(config, tmp_path / "out", 1, 0.5)
+    run.save(tmp_path / "out" / "result.json")
+    with pytest.raises(InvalidValue, match="the folder of a run"):
+        open_study(place, make_settings())
+
+
+@pytest.mark.parametrize(
+    "left", ["study.db", "sweep.json", "logs/worker-1.log", "trials/.0.lock", "mine.db"]
+)
+def test_what_an_interruption_left_goes_on(tmp_path, make_settings, left):
+    place = place_in(tmp_path, storage=f"sqlite:///{tmp_path / 'mine.db'}")
+    open_study(place, make_settings())
+    (tmp_path / "out" / left).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "out" / left).write_text("")
+    if left == "mine.db":
+        # A storage in the folder is no reason to refuse it.
+        place = place_in(tmp_path, storage=f"sqlite:///{tmp_path / 'out' / left}")
+    else:
+        (tmp_path / "out" / "notes.txt").write_text("mine")
+    open_study(place, make_settings())
 
 
 @pytest.mark.parametrize("address", ["nonsense", "sqlite:////no/such/folder/s.db", "foo://a:b@c/d"])

@@ -1,4 +1,4 @@
-"""Privacy accounting without training: epsilon, noise, curve."""
+"""Privacy accounting without training: epsilon, noise, curve, runs."""
 
 from lipdp.cli._group import LazyGroup
 

@@ -1,7 +1,8 @@
-"""What finished runs on the same rows cost together."""
+"""What runs on the same rows cost together."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,25 @@ if TYPE_CHECKING:
     from lipdp.results import RunResult
 
 _SEEDED = "a seed was given: whoever knows it can recompute the noise"
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What counts of a folder: a finished run, or an unfinished one as far as it came."""
+
+    folder: Path
+    ledger: PrivacyLedger
+    config: dict[str, Any]
+    delta: float | None
+    unfinished: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.folder} (unfinished)" if self.unfinished else str(self.folder)
+
+    @property
+    def is_seeded(self) -> bool:
+        return _part(self.config, "privacy").get("seed") is not None
 
 
 @click.command("runs")
@@ -29,57 +49,96 @@ _SEEDED = "a seed was given: whoever knows it can recompute the noise"
 def command(
     *, run_folders: tuple[Path, ...], delta: float | None, accountant: str, as_json: bool
 ) -> None:
-    """What finished runs on the same rows cost together.
+    """What runs on the same rows cost together.
 
-    Each RUN_FOLDER was written by lipdp train. Whoever chose among runs pays for all of them,
+    Each RUN_FOLDER was given to lipdp train. Whoever chose among runs pays for all of them,
     however few are published. All epsilons are at one delta: any is sound, so by default it is the
-    largest that a run was trained for. Runs that were stopped spent too, and are not counted here.
+    largest that a run was trained for. A run that was stopped or killed counts as far as it came.
 
     Example: lipdp account runs runs/first runs/second
     """
     from lipdp.privacy import composed
 
-    results = [_result(folder) for folder in run_folders]
-    _check_units(results)
-    ledgers = [_ledger(folder, one) for folder, one in zip(run_folders, results, strict=True)]
-    at = max(one.spent.delta for one in results) if delta is None else delta
-    together = composed(ledgers, at, accountant=accountant)
-    alone = [ledger.epsilon(at, accountant=accountant) for ledger in ledgers]
-    seeded = [_is_seeded(one) for one in results]
+    runs = [one for folder in run_folders for one in _counted(folder)]
+    _check_units(runs)
+    at = _delta(runs) if delta is None else delta
+    together = composed([one.ledger for one in runs], at, accountant=accountant)
+    alone = [one.ledger.epsilon(at, accountant=accountant) for one in runs]
+    adjacency = runs[0].ledger.adjacency
     if as_json:
-        runs = [
-            {"folder": str(folder), "epsilon": cost, "steps": ledger.steps, "seeded": known}
-            for folder, cost, ledger, known in zip(run_folders, alone, ledgers, seeded, strict=True)
-        ]
-        inputs = {"delta": at, "accountant": accountant, "adjacency": ledgers[0].adjacency}
+        inputs = {"delta": at, "accountant": accountant, "adjacency": adjacency}
         found = {"epsilon": together.epsilon, "method": together.method}
-        _output.emit_json({**found, **inputs, "runs": runs})
+        _output.emit_json({**found, **inputs, "runs": list(map(_plain, runs, alone))})
         return
-    rows = [
-        (str(folder), ledger.steps, cost)
-        for folder, ledger, cost in zip(run_folders, ledgers, alone, strict=True)
-    ]
+    rows = [(one.label, one.ledger.steps, cost) for one, cost in zip(runs, alone, strict=True)]
     _output.emit_table(f"Epsilon at delta {at:g}", ["run", "steps", "epsilon"], rows)
     click.echo(
         f"\nall together: epsilon {together.epsilon:.6g} at delta {at:g} "
-        f"({accountant}, {ledgers[0].adjacency}), if they used the same rows"
+        f"({accountant}, {adjacency}), if they used the same rows"
     )
-    for folder, known in zip(run_folders, seeded, strict=True):
-        if known:
-            click.echo(f"NOT PRIVATE: {folder}: {_SEEDED}")
+    for one in runs:
+        if one.is_seeded:
+            click.echo(f"NOT PRIVATE: {one.label}: {_SEEDED}")
 
 
-def _result(folder: Path) -> RunResult:
+def _plain(run: _Counted, epsilon: float) -> dict[str, Any]:
+    return {
+        "folder": str(run.folder),
+        "epsilon": epsilon,
+        "steps": run.ledger.steps,
+        "seeded": run.is_seeded,
+        "unfinished": run.unfinished,
+    }
+
+
+def _counted(folder: Path) -> list[_Counted]:
+    """The finished and the unfinished run of a folder; one, if one goes on with the other."""
     from lipdp.results import RunResult
+    from lipdp.results.unfinished import is_begun_by
 
-    return RunResult.load(folder / "result.json")
+    path = folder / "result.json"
+    unfinished = _unfinished(folder)
+    if unfinished is not None and not path.is_file():
+        return [unfinished]
+    result = RunResult.load(path)
+    finished = _Counted(folder, _ledger(folder, result), result.config, result.spent.delta)
+    if unfinished is None:
+        return [finished]
+    if not is_begun_by(result, unfinished.config):
+        return [finished, unfinished]
+    unfinished.ledger.merge(finished.ledger)
+    return [_Counted(folder, unfinished.ledger, result.config, result.spent.delta, unfinished=True)]
 
 
-def _check_units(results: list[RunResult]) -> None:
+def _unfinished(folder: Path) -> _Counted | None:
+    from lipdp.reports.loading import unfinished_ledger
+    from lipdp.results.unfinished import unfinished_settings
+
+    ledger = unfinished_ledger(folder)
+    if ledger is None:
+        return None
+    config = unfinished_settings(folder)
+    return _Counted(folder, ledger, config, _part(config, "privacy").get("delta"), unfinished=True)
+
+
+def _delta(runs: list[_Counted]) -> float:
+    from lipdp.errors import InvalidValue
+
+    known = [one.delta for one in runs if one.delta is not None]
+    if not known:
+        raise InvalidValue(
+            "The unfinished runs were given no delta, and no finished run says one",
+            received=[str(one.folder) for one in runs],
+            fix="Add --delta, such as 1 over the number of rows or less",
+        )
+    return max(known)
+
+
+def _check_units(runs: list[_Counted]) -> None:
     """Refuses to add runs that protect single rows to runs that protect all rows of a user."""
     from lipdp.errors import InvalidData
 
-    units = sorted({str(_part(one, "data").get("group")) for one in results})
+    units = sorted({str(_part(one.config, "data").get("group")) for one in runs})
     if len(units) > 1:
         raise InvalidData(
             "The runs protect different units: their groups of rows differ",
@@ -88,8 +147,8 @@ def _check_units(results: list[RunResult]) -> None:
         )
 
 
-def _part(result: RunResult, name: str) -> dict[str, Any]:
-    found = result.config.get(name)
+def _part(config: dict[str, Any], name: str) -> dict[str, Any]:
+    found = config.get(name)
     return found if isinstance(found, dict) else {}
 
 
@@ -104,7 +163,3 @@ def _ledger(folder: Path, result: RunResult) -> PrivacyLedger:
             fix="Train it again, or add its steps with lipdp account epsilon --phase",
         )
     return PrivacyLedger.from_json(result.spent.ledger)
-
-
-def _is_seeded(result: RunResult) -> bool:
-    return _part(result, "privacy").get("seed") is not None

@@ -129,3 +129,46 @@ def test_bad_deltas_are_refused(run, write, delta):
     result = run("account", "runs", write("a"), "--delta", delta)
     assert result.exit_code == 2
     assert "delta" in result.stderr
+
+
+CONFIG = {"privacy": {"epsilon": 8.0, "delta": 1e-6, "seed": None}, "data": {"group": None}}
+
+
+def leave(output, steps, config=CONFIG, after=None):
+    """What a run that was killed leaves beside its folder."""
+    folder = output.with_name(f".{output.name}.unfinished")
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"lipdp": "0.0.1", "config": config}))
+    book = PrivacyLedger() if after is None else PrivacyLedger.from_json(after)
+    book.record(0.01, 1.0, steps)
+    (folder / "backup.privacy_ledger.json").write_text(book.to_json())
+    return output
+
+
+def test_a_run_that_was_killed_counts_as_far_as_it_came(run, write, tmp_path):
+    alone = read(run, leave(tmp_path / "k3", 1000))
+    assert alone["delta"] == 1e-6
+    assert (alone["runs"][0]["unfinished"], alone["runs"][0]["steps"]) == (True, 1000)
+    both = read(run, write("a"), tmp_path / "k3")
+    assert both["epsilon"] == read(run, write("b"), write("c"))["epsilon"]
+    assert "k3 (unfinished)" in run("account", "runs", tmp_path / "k3").stdout
+
+
+def test_a_result_and_another_unfinished_run_of_its_folder_both_count(run, write):
+    folder = leave(write("a"), 1000)
+    assert [one["unfinished"] for one in read(run, folder)["runs"]] == [False, True]
+
+
+def test_a_stopped_run_that_went_on_counts_once(run, write):
+    folder = write("a")
+    result = RunResult.load(folder / "result.json")
+    result.model_copy(update={"interrupted": True}).save(folder / "result.json")
+    (one,) = read(run, leave(folder, 200, result.config, result.spent.ledger))["runs"]
+    assert (one["steps"], one["unfinished"]) == (1200, True)
+
+
+def test_an_unfinished_run_without_delta_asks_for_one(run, tmp_path):
+    folder = leave(tmp_path / "k3", 10, {"privacy": {"delta": None}})
+    result = run("account", "runs", folder)
+    assert result.exit_code == 2 and "--delta" in result.stderr
+    assert read(run, folder, "--delta", "1e-5")["delta"] == 1e-5
