@@ -117,6 +117,8 @@ def numbers_of(x, mask):
 class Learner(lipdp.Sequential):
     """Calls ``tell`` with the rows and the mask of each training step."""
 
+    #: It only looks on; a class of the user's that changes a step is refused.
+    __module__ = "lipdp.onlooker"
     tell = None
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
