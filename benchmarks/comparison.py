@@ -24,7 +24,16 @@ PACKAGES = ("lipdp", "tensorflow", "tensorflow-privacy", "keras", "numpy", "dp-a
 def summary(cells: Sequence[Mapping[str, Any]]) -> str:
     """Markdown of the table that ``lipdp compare --json`` writes."""
     heads = list(cells[0])
-    return markdown(heads, [[cell[head] for head in heads] for cell in cells])
+    return markdown(heads, [[_text(cell[head]) for head in heads] for cell in cells])
+
+
+def _text(value: Any) -> Any:
+    """A mean with its interval as text; anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    low_high = value["interval"]
+    interval = "" if low_high is None else " ({:.4f}-{:.4f})".format(*low_high)
+    return f"{value['mean']:.4f}{interval}"
 
 
 def told_of(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ import click
 from lipdp.cli._output import emit_table
 from lipdp.reports import not_private_reason
 from lipdp.results import RunResult
+from lipdp.results.lines import digits_up
 
 _FILES = {
     "result.json": "all numbers",
@@ -28,7 +29,7 @@ def write_summary(
     columns = ["measure", "accuracy", "AUROC", "remark"]
     emit_table(result.name, columns, _metrics(result, baseline))
     click.echo(
-        f"\nepsilon {result.spent.epsilon:.6g} at delta {result.spent.delta:g} "
+        f"\nepsilon {digits_up(result.spent.epsilon)} at delta {result.spent.delta:g} "
         f"({result.spent.accountant}, {result.spent.adjacency}), {result.spent.steps} steps"
     )
     reason = not_private_reason(result)
@@ -53,6 +54,7 @@ def _metrics(
         rows.append(
             ("logistic regression", baseline.get("accuracy"), baseline.get("auroc"), remark)
         )
-    for c in result.certified:
-        rows.append((f"certified at {c.radius:g}", c.accuracy, c.auroc, c.unit))
-    return rows
+    certified = dict.fromkeys(
+        (f"certified at {c.radius:g}", c.accuracy, c.auroc, c.unit) for c in result.certified
+    )
+    return [*rows, *certified]

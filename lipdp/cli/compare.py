@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lipdp.reports.estimates import Estimate
 
 _METHODS = ("clipless", "dp-sgd", "none")
-_MIB = 2.0**20
 
 
 def _is_number(text: str) -> bool:
@@ -157,36 +156,62 @@ def _default_output(run: RunConfig) -> Path:
 
 
 def _report(folders: Sequence[Path], output: Path, as_json: bool, quiet: bool) -> None:
-    from lipdp.reports import load_runs, pareto_files, write_pareto_report
+    from lipdp.reports import load_runs, notes_on_unseen, pareto_files, write_pareto_report
     from lipdp.reports.grouping import sections
 
     runs, page = load_runs(folders), output / "compare.html"
-    write_pareto_report(runs, page)
+    notes = notes_on_unseen(folders)
+    write_pareto_report(runs, page, notes)
     cells = [cell for section in sections(runs) for cell in section.everything]
     radii = sorted({(u, r) for cell in cells for u in cell.units for r in cell.radii(u)})
     titles = [f"certified at {radius:g}" for _, radius in radii]
-    columns = ["method", "epsilon", "runs", "accuracy", "AUROC", *titles, "seconds", "MiB"]
-    rows = [_row(cell, radii) for cell in sorted(cells, key=lambda c: (c.epsilon, c.method))]
+    measures = ["accuracy", "AUROC", *titles]
+    columns = ["method", "epsilon", "runs", *measures, "seconds", "memory"]
+    ordered = sorted(cells, key=lambda c: (c.epsilon, c.method))
+    rows = [_row(cell, _estimates(cell, radii)) for cell in ordered]
     if as_json:
-        _output.emit_json([dict(zip(columns, row, strict=True)) for row in rows])
+        _output.emit_json([_plain(c, measures, _estimates(c, radii)) for c in ordered])
     elif not quiet:
         click.echo("")
         _output.emit_table("Mean, with its 95 % interval over seeds", columns, rows)
         click.echo("")
         paths = [str(path) for path in pareto_files(page)]
-        click.echo("written: " + ", ".join(paths))
+        click.echo("\n".join([*notes, "written: " + ", ".join(paths)]))
 
 
-def _row(cell: Cell, radii: Sequence[tuple[str, float]]) -> list[Any]:
-    memory = None if cell.memory is None else round(cell.memory / _MIB)
-    certified = [_interval(cell.certified(unit, radius)) for unit, radius in radii]
-    epsilon = math.inf if cell.method == "none" else cell.epsilon
-    scores = [_interval(cell.accuracy), _interval(cell.auroc), *certified]
-    return [cell.method, epsilon, len(cell.runs), *scores, round(cell.seconds, 1), memory]
+def _estimates(cell: Cell, radii: Sequence[tuple[str, float]]) -> list[Estimate | None]:
+    return [cell.accuracy, cell.auroc, *(cell.certified(unit, radius) for unit, radius in radii)]
+
+
+def _epsilon(cell: Cell) -> float:
+    return math.inf if cell.method == "none" else cell.epsilon
+
+
+def _row(cell: Cell, found: Sequence[Estimate | None]) -> list[Any]:
+    from lipdp.reports.page import memory
+
+    cost = [round(cell.seconds, 1), memory(cell.memory)]
+    return [cell.method, _epsilon(cell), len(cell.runs), *map(_interval, found), *cost]
 
 
 def _interval(value: Estimate | None) -> str | None:
     if value is None:
         return None
-    width = "" if value.half_width is None else f" +- {value.half_width:.4f}"
-    return f"{value.mean:.4f}{width}"
+    found = value.share_interval
+    return f"{value.mean:.4f}" + ("" if found is None else f" ({found[0]:.4f}-{found[1]:.4f})")
+
+
+def _plain(cell: Cell, names: Sequence[str], found: Sequence[Estimate | None]) -> dict[str, Any]:
+    """A row in numbers, for programs."""
+    measured = dict(zip(names, found, strict=True))
+    return {
+        "method": cell.method,
+        "epsilon": _epsilon(cell),
+        "runs": len(cell.runs),
+        **{
+            name: one and {"mean": one.mean, "interval": one.share_interval}
+            for name, one in measured.items()
+        },
+        "seconds": cell.seconds,
+        "peak_memory_bytes": cell.memory,
+    }

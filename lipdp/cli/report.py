@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,13 +37,14 @@ def command(runs: tuple[Path, ...], output: Path, overwrite: bool, as_json: bool
 
     Example: lipdp report runs/* -o report.html
     """
-    from lipdp.reports import load_runs, pareto_files, write_pareto_report
+    from lipdp.reports import load_runs, notes_on_unseen, pareto_files, write_pareto_report
 
     files = pareto_files(output)
     _check_output(files, overwrite)
     loaded = load_runs(runs)
+    notes = notes_on_unseen(run.folder for run in loaded)
     with _writing(output):
-        write_pareto_report(loaded, output)
+        write_pareto_report(loaded, output, notes)
     text = files[2].read_text(encoding="utf-8")
     if as_json:
         click.echo(text, nl=False)
@@ -55,6 +55,8 @@ def command(runs: tuple[Path, ...], output: Path, overwrite: bool, as_json: bool
     for section in found:
         if section["privacy"]:
             click.echo(_price(section["title"], **section["privacy"]))
+    for note in notes:
+        click.echo(note)
     click.echo("")
     told = ("the report, for a browser", "one row a run", "means, intervals, fronts, cost")
     _output.emit_table("Files", ["file", "content"], list(zip(map(str, files), told, strict=True)))
@@ -92,9 +94,9 @@ def _remark(cell: dict[str, Any]) -> str | None:
 
 def _up(epsilon: float) -> float:
     """Rounded up to the digits that a table shows."""
-    from lipdp.reports.page import number_up
+    from lipdp.results.lines import digits_up
 
-    return float(number_up(epsilon, 6)) if math.isfinite(epsilon) else epsilon
+    return float(digits_up(epsilon))
 
 
 def _price(title: str, alone: float, together: dict[str, Any], levels: object) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from lipdp.certificates import Certificates
 from lipdp.errors import InvalidState
+from lipdp.results.lines import digits_up
 
 _LOWER = "Lower optimizer.learning_rate (dp_sgd.learning_rate, if that is set)"
 
@@ -71,8 +72,8 @@ def _refusal(what: str, model: Any, path: Path) -> InvalidState:
     spent = ledger.epsilon(plan.delta, accountant=plan.budget.accountant)
     optimizer = getattr(model, "optimizer", None)
     return InvalidState(
-        f"{what}: the training diverged. Its {ledger.steps} steps spent epsilon {spent:.6g} at"
-        f" delta {plan.delta:g}, as the ledger {path} records",
+        f"{what}: the training diverged. Its {ledger.steps} steps spent epsilon {digits_up(spent)}"
+        f" at delta {plan.delta:g}, as the ledger {path} records",
         received=None if optimizer is None else _rate(optimizer),
         fix=f"{_LOWER}, and start another run with another --output: --resume would go on with the"
         " same learning rate",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from lipdp.privacy.capacity import Capacity
+from lipdp.results.lines import decimals_up
 
 #: What no epsilon of a training run covers.
 NOT_COVERED = (
@@ -141,14 +142,15 @@ class PrivacyStatement:
             )
         relation = _RELATIONS.get(self.adjacency, self.adjacency).format(unit=self.unit_word)
         return textwrap.fill(
-            f"The trained model is ({self.epsilon:.4f}, {self.delta:g})-differentially private:"
-            f" the unit is {self.unit}, and neighbouring data sets differ in that {relation}.",
+            f"The trained model is ({decimals_up(self.epsilon)}, {self.delta:g})-differentially"
+            f" private: the unit is {self.unit}, and neighbouring data sets differ in that"
+            f" {relation}.",
             width=92,
         )
 
     def _facts(self) -> list[str]:
         facts = {
-            "epsilon": f"{self.epsilon:.4f}",
+            "epsilon": decimals_up(self.epsilon),
             "delta": f"{self.delta:g} (of which overflowing batches took"
             f" {self.overflow_delta:.2g})",
             "unit": self.unit,

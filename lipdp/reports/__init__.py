@@ -3,11 +3,13 @@
 from lipdp.reports.loading import LoadedRun, load_runs
 from lipdp.reports.pareto import pareto_files, write_pareto_report
 from lipdp.reports.run import not_private_reason, write_report
+from lipdp.reports.unseen import notes_on_unseen
 
 __all__ = [
     "LoadedRun",
     "load_runs",
     "not_private_reason",
+    "notes_on_unseen",
     "pareto_files",
     "write_pareto_report",
     "write_report",

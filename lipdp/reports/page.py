@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lipdp.reports.methods import method_name
+from lipdp.results.lines import digits_up
 
 if TYPE_CHECKING:
     import jinja2
@@ -47,11 +47,7 @@ def ratio(value: float | None) -> str:
 
 def number_up(value: float, digits: int = 4) -> str:
     """Significant digits of a bound from above, rounded up so that it stays one."""
-    if not math.isfinite(value) or value <= 0:
-        return number(float(value))
-    exact = Decimal(repr(value))  # what a reader of the JSON sees
-    step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
-    return f"{float(exact.quantize(step, ROUND_CEILING)):.{digits}g}"
+    return digits_up(value, digits) if math.isfinite(value) else number(float(value))
 
 
 def duration(seconds: float) -> str:

@@ -52,6 +52,15 @@ def decimals_up(value: float) -> str:
     return str(Decimal(repr(float(value))).quantize(_DECIMALS, ROUND_CEILING))
 
 
+def digits_up(value: float, digits: int = 6) -> str:
+    """Significant digits of a bound from above, rounded up so that it stays one."""
+    if not math.isfinite(value) or value <= 0:
+        return f"{value:.{digits}g}"
+    exact = Decimal(repr(float(value)))  # what a reader of the JSON sees
+    step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
+    return f"{float(exact.quantize(step, ROUND_CEILING)):.{digits}g}"
+
+
 def counted(count: int, word: str) -> str:
     """A number with its noun, as in "1 step" and "2 steps"."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

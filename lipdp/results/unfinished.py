@@ -12,6 +12,8 @@ from lipdp.results.run import RunResult
 
 CONFIG_FILE = "config.json"
 LEDGER_FILE = "backup.privacy_ledger.json"
+#: What a trial that failed spent, in its own folder, where there is no result.
+FAILED_LEDGER = "privacy_ledger.json"
 #: Settings that are paths, which are whole in the folder and may be relative elsewhere.
 PATHS = (
     ("data", "path"),

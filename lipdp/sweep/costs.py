@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from lipdp.privacy import PrivacyLedger, composed, repeat_and_select
+from lipdp.results.lines import decimals_up
 from lipdp.sweep.records import Choosing, RepeatCost, TrialRecord, chosen
 from lipdp.sweep.study import SHAPE, Settings
 
@@ -83,19 +83,19 @@ def cost_notes(cost: Choosing) -> list[str]:
     notes = []
     if cost.alone is not None:
         notes.append(
-            f"The chosen run alone, had nothing else been tried: epsilon {_up(cost.alone)}."
+            f"The chosen run alone, had nothing else been tried: epsilon {decimals_up(cost.alone)}."
         )
     notes.append(
         f"With all that were tried ({cost.counted_trials}), pruned and failed ones included: "
-        f"epsilon {_up(cost.together)}{so_far}."
+        f"epsilon {decimals_up(cost.together)}{so_far}."
     )
     if cost.repeat is not None:
         notes.append(
             f"The best of a random number of trials, {cost.repeat.mean:g} on average: epsilon "
-            f"{_up(cost.repeat.epsilon)}. {cost.repeat.words}"
+            f"{decimals_up(cost.repeat.epsilon)}. {cost.repeat.words}"
         )
     if cost.alone is not None:
-        notes.append(f"What may be claimed of the chosen run: epsilon {_up(cost.epsilon)}.")
+        notes.append(f"What may be claimed of the chosen run: epsilon {decimals_up(cost.epsilon)}.")
     if cost.not_private:
         notes.append(f"NOT PRIVATE: {cost.not_private}.")
     at = f"All of it at delta {cost.delta:g}, by {cost.accountant}, under {cost.adjacency}."
@@ -112,18 +112,15 @@ def claim_of_chosen(cost: Choosing) -> str:
         )
     else:
         how = f"chosen among {cost.counted_trials} trials, which all count"
-    guarantee = f"epsilon {_up(cost.epsilon)} at delta {cost.delta:g}, under {cost.adjacency}"
+    guarantee = (
+        f"epsilon {decimals_up(cost.epsilon)} at delta {cost.delta:g}, under {cost.adjacency}"
+    )
     first = (
         f"This run was {how}. Its guarantee is therefore {guarantee}, not the one in its own "
         "result.json."
     )
     seeded = [f"NOT PRIVATE: {cost.not_private}."] if cost.not_private else []
     return "\n\n".join([first, *seeded, *(f"Not covered: {text}" for text in cost.not_covered)])
-
-
-def _up(epsilon: float) -> str:
-    """Four decimals, rounded up."""
-    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}" if math.isfinite(epsilon) else str(epsilon)
 
 
 def _repeat(

@@ -13,6 +13,7 @@ from lipdp.errors import InvalidData, InvalidState, LipdpError
 from lipdp.experiment.unfinished import forget, spent_by
 from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
+from lipdp.results.unfinished import FAILED_LEDGER
 from lipdp.sweep.claims import MOST_ATTEMPTS, Claim
 from lipdp.sweep.space import suggest, trial_config
 from lipdp.sweep.study import Settings
@@ -26,7 +27,6 @@ Trainer = Callable[..., Any]
 
 #: Held-out measure of an epoch by which Hyperband stops trials; epochs have no AUROC.
 _OF_AN_EPOCH = {"accuracy": "val_accuracy", "certified_accuracy": "val_certified_accuracy"}
-LEDGER_FILE = "privacy_ledger.json"
 
 
 class Watch:
@@ -158,7 +158,7 @@ def _keep_failure(study: optuna.Study, claim: Claim, error: Exception) -> None:
 
     ledger = spent_in(claim.folder)
     if ledger is not None:
-        LedgerFile(claim.folder / LEDGER_FILE).write(ledger)
+        LedgerFile(claim.folder / FAILED_LEDGER).write(ledger)
         claim.trial.set_user_attr("ledger", ledger.to_json())
     reason = error.message if isinstance(error, LipdpError) else f"{type(error).__name__}: {error}"
     claim.trial.set_user_attr("reason", reason[:1000])

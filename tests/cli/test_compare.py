@@ -36,7 +36,7 @@ class Compared:
 
     def __init__(self):
         self.planned, self.failures, self.output = None, (), None
-        self.signal = None
+        self.signal, self.accuracies = None, (0.8, 0.81, 0.82)
 
     def planned_runs(self, config, epsilons, seeds, methods):
         self.planned = (config, epsilons, seeds, methods)
@@ -57,7 +57,7 @@ class Compared:
             folder = output / f"{method}-{epsilon:g}-{seed}"
             folder.mkdir(parents=True)
             config = {"data": {"name": "adult"}, "privacy": {"epsilon": epsilon}}
-            test = {**FIELDS["test"], "accuracy": 0.8 + seed / 100}
+            test = {**FIELDS["test"], "accuracy": self.accuracies[seed]}
             spent = {**FIELDS["spent"], "epsilon": epsilon}
             fields = {**FIELDS, "config": config, "spent": spent, "method": method, "test": test}
             fields["peak_memory_bytes"] = 2**29
@@ -90,8 +90,8 @@ def test_the_table_has_a_line_a_method_and_epsilon(run, compared, tmp_path):
         ("none", "inf"),
     ]
     # Student's t at 1 degree of freedom: 12.706 * 0.01 / 2.
-    assert table["none", "inf"][2:6] == ["2", "0.8050", "+-", "0.0635"]
-    assert table["none", "inf"][-2:] == ["1.5", "512"]
+    assert table["none", "inf"][2:6] == ["2", "0.8050", "(0.7415-0.8685)", "0.8923"]
+    assert table["none", "inf"][-3:] == ["1.5", "537", "MB"]
     written = {path.name for path in (tmp_path / "out").iterdir() if path.is_file()}
     assert written == {"compare.html", "compare.csv", "compare.json"}
 
@@ -110,7 +110,19 @@ def test_the_defaults(run, compared):
 def test_json_is_json_alone(run, compared):
     result = run("compare", "--methods", "none", "--seeds", "1", "--json")
     (row,) = json.loads(result.stdout)
-    assert (row["method"], row["epsilon"], row["accuracy"]) == ("none", "inf", "0.8000")
+    assert (row["method"], row["epsilon"]) == ("none", "inf")
+    assert row["accuracy"] == {"mean": 0.8, "interval": None}
+    assert row["peak_memory_bytes"] == 2**29
+    (row,) = json.loads(
+        run("compare", "--methods", "none", "--seeds", "2", "-o", "two", "--json").stdout
+    )
+    assert row["accuracy"]["interval"] == pytest.approx([0.7415, 0.8685], abs=1e-4)
+
+
+def test_an_interval_of_shares_ends_at_one(run, compared):
+    compared.accuracies = (0.99, 0.95)
+    result = run("compare", "--methods", "none", "--seeds", "2")
+    assert "0.9700 (0.7159-1.0000)" in result.stdout
 
 
 def test_a_failure_shows_after_the_table(run, compared):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
 
 
@@ -103,3 +104,17 @@ def test_a_place_that_refuses_files_is_a_sentence_with_the_path_that_was_given(
     assert result.exit_code == 2
     assert "cannot be written (No such file or directory). Received: 'out.html'." in result.stderr
     assert "Errno" not in result.stderr and "out.csv" not in result.stderr
+
+
+def test_what_lies_beside_and_is_not_counted_is_named(run, write, tmp_path):
+    folder = write("runs/a")
+    book = PrivacyLedger()
+    book.record(0.01, 1.0, 5)
+    (tmp_path / "runs" / "b").mkdir()
+    (tmp_path / "runs" / "b" / "privacy_ledger.json").write_text(book.to_json())
+    result = run("report", folder, "-o", "out.html")
+    assert result.exit_code == 0, result.output
+    assert "Not counted here" in result.stdout and "runs/b" in result.stdout
+    assert "Not counted here" in (tmp_path / "out.html").read_text()
+    refused = run("report", "runs")
+    assert (refused.exit_code, "have spent" in refused.stderr) == (2, True)

@@ -54,6 +54,12 @@ def test_every_number_and_assumption_is_named(statement):
         assert part in text, part
 
 
+def test_epsilon_is_rounded_up(statement):
+    told = str(replace(statement, epsilon=2.38181))
+    assert "(2.3819, 1e-05)-differentially private" in " ".join(told.split())
+    assert "2.3818" not in told
+
+
 def test_a_private_run_is_not_called_otherwise(statement):
     assert statement.private
     assert "NOT PRIVATE" not in str(statement)

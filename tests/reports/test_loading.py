@@ -9,9 +9,8 @@ import pytest
 
 from lipdp._version import __version__
 from lipdp.errors import InvalidData
-from lipdp.privacy import PrivacyLedger
 from lipdp.reports import load_runs
-from lipdp.results import RunResult
+from tests.reports.saving import save, spent
 
 
 @pytest.fixture
@@ -86,35 +85,6 @@ def test_what_is_no_run_is_refused(write, tmp_path):
         load_runs([folder])
 
 
-BOOK = PrivacyLedger()
-BOOK.record(0.01, 1.0, 1000)
-
-
-def spent(steps=1000):
-    """The first 1000 steps are the same ones in all."""
-    book = PrivacyLedger.from_json(BOOK.to_json()) if steps >= 1000 else PrivacyLedger()
-    book.record(0.01, 1.0, steps % 1000)
-    return book
-
-
-def save(folder, fields, *, epsilon=None, versions=None, **top):
-    """A run with a ledger, and an epsilon that may be another one."""
-    whole = {**fields, **top, "versions": versions or {"lipdp": "0.0.1"}}
-    found = spent().epsilon(1e-5) if epsilon is None else epsilon
-    whole["spent"] = {**fields["spent"], "epsilon": found, "ledger": spent().to_json()}
-    folder.mkdir(parents=True, exist_ok=True)
-    RunResult.model_validate(whole).save(folder / "result.json")
-
-
-def leave(output, config, steps):
-    """What an interrupted run leaves beside its folder."""
-    folder = output.with_name(f".{output.name}.unfinished")
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"lipdp": __version__, "config": config}))
-    if steps:
-        (folder / "backup.privacy_ledger.json").write_text(spent(steps).to_json())
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 5.0, float("inf")])
 def test_an_epsilon_that_the_ledger_does_not_imply_is_refused(tmp_path, fields, epsilon):
     save(tmp_path / "a", fields, epsilon=epsilon)
@@ -141,37 +111,3 @@ def test_a_broken_ledger_is_refused_with_its_file(tmp_path, fields):
     path.write_text(path.read_text().replace("1000", "10"))
     with pytest.raises(InvalidData, match=r"result\.json"):
         load_runs([tmp_path / "a"])
-
-
-def test_unfinished_runs_are_not_left_out_silently(tmp_path, fields):
-    runs = tmp_path / "runs"
-    save(runs / "k1", fields)
-    leave(runs / "k2", fields["config"], 0)
-    assert len(load_runs([runs])) == 1
-    leave(runs / "k3", fields["config"], 5)
-    with pytest.raises(InvalidData, match="nfinished") as caught:
-        load_runs([runs])
-    assert "k3" in str(caught.value) and "k2" not in str(caught.value)
-    assert len(load_runs([runs / "k1"])) == 1
-
-
-def test_a_stopped_run_counts_unless_it_went_on(tmp_path, fields):
-    config, runs = fields["config"], tmp_path / "runs"
-    save(runs / "same", fields, interrupted=True)
-    leave(runs / "same", config, 1000)
-    assert len(load_runs([runs])) == 1
-    save(runs / "further", fields, interrupted=True)
-    leave(runs / "further", config, 1001)
-    save(runs / "replaced", fields)
-    leave(runs / "replaced", config, 3)
-    for given in ([runs], [runs / "further"], [runs / "replaced"]):
-        with pytest.raises(InvalidData, match="nfinished"):
-            load_runs(given)
-
-
-def test_the_broken_ledger_of_an_unfinished_run_is_refused(tmp_path, fields):
-    save(tmp_path / "a", fields)
-    leave(tmp_path / "b", fields["config"], 5)
-    (tmp_path / ".b.unfinished" / "backup.privacy_ledger.json").write_text("{")
-    with pytest.raises(InvalidData, match="not whole"):
-        load_runs([tmp_path])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lipdp.results.lines import counted, decimals_up, epoch_line, opening_line
+from lipdp.results.lines import counted, decimals_up, digits_up, epoch_line, opening_line
 
 
 @given(st.floats(0, 1e20))
@@ -27,6 +27,18 @@ def test_epsilon_is_never_shown_smaller_than_it_is(value):
 )
 def test_four_decimals(value, text):
     assert decimals_up(value) == text
+
+
+@given(st.floats(1e-6, 1e9))
+@example(1.00000009)
+@example(7.9999999)
+def test_significant_digits_of_a_bound_are_rounded_up(value):
+    assert value <= float(digits_up(value)) <= value * (1 + 1.01e-5)
+
+
+def test_a_bound_of_few_digits_stays_as_it_is():
+    assert (digits_up(8.0), digits_up(1.5), digits_up(0.0)) == ("8", "1.5", "0")
+    assert digits_up(math.inf) == "inf"
 
 
 def test_an_epoch_names_the_radius_where_it_is_known():

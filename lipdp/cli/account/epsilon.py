@@ -28,6 +28,7 @@ def command(
     --delta 1e-5
     """
     from lipdp.privacy import account
+    from lipdp.results.lines import digits_up
 
     phases = _options.read_phases(sampling_rate, noise_multiplier, steps, more)
     spent = account(phases, delta, accountant=accountant, adjacency=adjacency)
@@ -44,5 +45,7 @@ def command(
         return
     rows = [(p.sampling_rate, p.noise_multiplier, p.steps) for p in phases]
     _output.emit_table("Steps", ["sampling rate", "noise multiplier", "steps"], rows)
-    click.echo(f"\nepsilon {spent.epsilon:.6g} at delta {delta:g} ({accountant}, {adjacency})")
+    click.echo(
+        f"\nepsilon {digits_up(spent.epsilon)} at delta {delta:g} ({accountant}, {adjacency})"
+    )
     click.echo(f"computed by: {spent.method}")

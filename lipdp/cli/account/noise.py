@@ -28,6 +28,7 @@ def command(
     Example: lipdp account noise --epsilon 1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
     """
     from lipdp import privacy
+    from lipdp.results.lines import digits_up
 
     how = {"accountant": accountant, "adjacency": adjacency}
     multiplier = privacy.calibrate_noise_multiplier(epsilon, delta, sampling_rate, steps, **how)
@@ -38,4 +39,4 @@ def command(
         _output.emit_json({**found, **inputs})
         return
     click.echo(f"noise multiplier {multiplier:.6g}")
-    click.echo(f"epsilon {spent:.6g} at delta {delta:g} ({accountant}, {adjacency})")
+    click.echo(f"epsilon {digits_up(spent)} at delta {delta:g} ({accountant}, {adjacency})")

@@ -19,21 +19,30 @@ _SEEDED = "a seed was given: whoever knows it can recompute the noise"
 
 @dataclass(frozen=True)
 class _Counted:
-    """What counts of a folder: a finished run, or an unfinished one as far as it came."""
+    """What counts of a folder: a finished run, or another one as far as it came.
+
+    Attributes:
+        state: ``""`` of a finished one, ``"unfinished"`` or ``"failed"``.
+    """
 
     folder: Path
     ledger: PrivacyLedger
     config: dict[str, Any]
     delta: float | None
-    unfinished: bool = False
+    state: str = ""
 
     @property
     def label(self) -> str:
-        return f"{self.folder} (unfinished)" if self.unfinished else str(self.folder)
+        return f"{self.folder} ({self.state})" if self.state else str(self.folder)
 
     @property
     def is_seeded(self) -> bool:
-        return _part(self.config, "privacy").get("seed") is not None
+        return self.ledger.seeded or _part(self.config, "privacy").get("seed") is not None
+
+    @property
+    def group(self) -> str:
+        """The column of users, or ``"None"``."""
+        return str(_part(self.config, "data").get("group"))
 
 
 @click.command("runs")
@@ -53,11 +62,13 @@ def command(
 
     Each RUN_FOLDER was given to lipdp train. Whoever chose among runs pays for all of them,
     however few are published. All epsilons are at one delta: any is sound, so by default it is the
-    largest that a run was trained for. A run that was stopped or killed counts as far as it came.
+    largest that a run was trained for. A run that was stopped or killed, or a trial that failed,
+    counts as far as it came.
 
     Example: lipdp account runs runs/first runs/second
     """
     from lipdp.privacy import composed
+    from lipdp.results.lines import digits_up
 
     runs = [one for folder in run_folders for one in _counted(folder)]
     _check_units(runs)
@@ -70,10 +81,11 @@ def command(
         found = {"epsilon": together.epsilon, "method": together.method}
         _output.emit_json({**found, **inputs, "runs": list(map(_plain, runs, alone))})
         return
-    rows = [(one.label, one.ledger.steps, cost) for one, cost in zip(runs, alone, strict=True)]
+    costs = [float(digits_up(cost)) for cost in alone]
+    rows = [(one.label, one.ledger.steps, cost) for one, cost in zip(runs, costs, strict=True)]
     _output.emit_table(f"Epsilon at delta {at:g}", ["run", "steps", "epsilon"], rows)
     click.echo(
-        f"\nall together: epsilon {together.epsilon:.6g} at delta {at:g} "
+        f"\nall together: epsilon {digits_up(together.epsilon)} at delta {at:g} "
         f"({accountant}, {adjacency}), if they used the same rows"
     )
     for one in runs:
@@ -87,7 +99,7 @@ def _plain(run: _Counted, epsilon: float) -> dict[str, Any]:
         "epsilon": epsilon,
         "steps": run.ledger.steps,
         "seeded": run.is_seeded,
-        "unfinished": run.unfinished,
+        "unfinished": bool(run.state),
     }
 
 
@@ -98,8 +110,10 @@ def _counted(folder: Path) -> list[_Counted]:
 
     path = folder / "result.json"
     unfinished = _unfinished(folder)
-    if unfinished is not None and not path.is_file():
-        return [unfinished]
+    if not path.is_file():
+        rest = [one for one in (unfinished, _failed(folder)) if one is not None]
+        if rest:
+            return rest
     result = RunResult.load(path)
     finished = _Counted(folder, _ledger(folder, result), result.config, result.spent.delta)
     if unfinished is None:
@@ -107,18 +121,25 @@ def _counted(folder: Path) -> list[_Counted]:
     if not is_begun_by(result, unfinished.config):
         return [finished, unfinished]
     unfinished.ledger.merge(finished.ledger)
-    return [_Counted(folder, unfinished.ledger, result.config, result.spent.delta, unfinished=True)]
+    return [_Counted(folder, unfinished.ledger, result.config, result.spent.delta, "unfinished")]
 
 
 def _unfinished(folder: Path) -> _Counted | None:
-    from lipdp.reports.loading import unfinished_ledger
+    from lipdp.reports.unseen import unfinished_ledger
     from lipdp.results.unfinished import unfinished_settings
 
     ledger = unfinished_ledger(folder)
     if ledger is None:
         return None
     config = unfinished_settings(folder)
-    return _Counted(folder, ledger, config, _part(config, "privacy").get("delta"), unfinished=True)
+    return _Counted(folder, ledger, config, _part(config, "privacy").get("delta"), "unfinished")
+
+
+def _failed(folder: Path) -> _Counted | None:
+    from lipdp.reports.unseen import failed_ledger
+
+    ledger = failed_ledger(folder)
+    return None if ledger is None else _Counted(folder, ledger, {}, None, "failed")
 
 
 def _delta(runs: list[_Counted]) -> float:
@@ -138,11 +159,15 @@ def _check_units(runs: list[_Counted]) -> None:
     """Refuses to add runs that protect single rows to runs that protect all rows of a user."""
     from lipdp.errors import InvalidData
 
-    units = sorted({str(_part(one.config, "data").get("group")) for one in runs})
+    units = {one.group for one in runs if one.config}
+    # A failed trial left its ledger alone, which tells whether there are users, not their column.
+    alone = {unit for one in runs if not one.config for unit in one.ledger.units}
+    of_users = {"row": {"None"}, "user": units - {"None"}}
+    units |= {unit for unit in alone if not of_users[unit] & units} if units else alone
     if len(units) > 1:
         raise InvalidData(
             "The runs protect different units: their groups of rows differ",
-            received=units,
+            received=sorted(units),
             fix="Put together the runs of one unit",
         )
 

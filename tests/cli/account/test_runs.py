@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lipdp.privacy import PrivacyLedger
+from lipdp.privacy import PrivacyLedger, Terms
 from lipdp.results import RunResult
 
 
@@ -172,3 +172,30 @@ def test_an_unfinished_run_without_delta_asks_for_one(run, tmp_path):
     result = run("account", "runs", folder)
     assert result.exit_code == 2 and "--delta" in result.stderr
     assert read(run, folder, "--delta", "1e-5")["delta"] == 1e-5
+
+
+def fail(folder, unit="row", steps=1000):
+    """What a trial leaves that failed: its ledger alone, in its own folder."""
+    book = PrivacyLedger()
+    book.record(0.01, 1.0, steps, terms=Terms(unit=unit))
+    folder.mkdir(parents=True)
+    (folder / "privacy_ledger.json").write_text(book.to_json())
+    return folder
+
+
+def test_a_failed_trial_counts(run, write, tmp_path):
+    failed = fail(tmp_path / "failed", steps=3000)
+    found = read(run, write("a"), failed)
+    assert found["epsilon"] > read(run, write("b"))["epsilon"]
+    assert [(one["steps"], one["unfinished"]) for one in found["runs"]][1] == (3000, True)
+    assert f"{failed} (failed)" in run("account", "runs", write("c"), failed).stdout
+    assert "no delta" in run("account", "runs", failed).stderr
+    assert run("account", "runs", failed, "--delta", "1e-5").exit_code == 0
+
+
+def test_a_failed_trial_of_another_unit_is_refused(run, write, tmp_path):
+    users, rows = fail(tmp_path / "users", "user"), fail(tmp_path / "rows")
+    assert run("account", "runs", write("a", group="person"), users).exit_code == 0
+    for others in ([write("b"), users], [write("c", group="person"), rows], [users, rows]):
+        result = run("account", "runs", *others, "--delta", "1e-5")
+        assert (result.exit_code, "different units" in result.stderr) == (2, True)
