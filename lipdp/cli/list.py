@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
+import textwrap
+
 import click
 
 from lipdp.cli import _output
@@ -23,14 +27,33 @@ def command(kind: str | None, as_json: bool) -> None:
         facts = {"datasets": _dataset_facts()} if "datasets" in found else {}
         _output.emit_json({**found, **facts})
     elif kind == "datasets":
-        columns = ["name", "title", "licence", "from", "source"]
-        rows = [(name, *facts.values()) for name, facts in _dataset_facts().items()]
-        _output.emit_table("Data sets", columns, rows)
+        _emit_datasets(_dataset_facts())
     elif kind:
         click.echo("\n".join(found[kind]))
     else:
         rows = [(name, entry) for name, entries in found.items() for entry in entries]
         _output.emit_table("Names", ["kind", "name"], rows)
+
+
+def _emit_datasets(datasets: dict[str, dict[str, str]]) -> None:
+    """A table, and below it what is too long for one; an address stays on one line."""
+    rows = [(name, facts["title"], facts["licence"]) for name, facts in datasets.items()]
+    _output.emit_table("Data sets", ["name", "title", "licence"], rows)
+    width = shutil.get_terminal_size(fallback=(100, 24)).columns
+    for source, names in itertools.groupby(datasets, lambda name: datasets[name]["source"]):
+        addresses = [f"{name}: {datasets[name]['from']}" for name in names]
+        click.echo("\n".join(["", *addresses, *_wrapped(source, width)]))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        max(width, 20),
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _dataset_facts() -> dict[str, dict[str, str]]:

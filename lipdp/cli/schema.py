@@ -25,6 +25,7 @@ def command(source: Path, target: str | None) -> None:
     """  # noqa: D301
     from lipdp.datasets import is_table, read_table
     from lipdp.preprocessing import blank_schema
+    from lipdp.preprocessing.origin import about
 
     if not is_table(source):
         text = _of_arrays(source, target)
@@ -35,19 +36,23 @@ def command(source: Path, target: str | None) -> None:
             fix="Add --target NAME",
         )
     else:
-        text = blank_schema(read_table(source), target)
+        frame = read_table(source)
+        with about(str(source)):
+            text = blank_schema(frame, target)
     click.echo(text.rstrip("\n"))
 
 
 def _of_arrays(source: Path, target: str | None) -> str:
     from lipdp.datasets import array_form
     from lipdp.preprocessing import blank_array_schema
+    from lipdp.preprocessing.origin import about
 
     form = array_form(source)
     if target is not None:
         raise InvalidValue(
-            "--target names a column, and this is no table",
+            f"--target names a column, and {source} is no table",
             received=target,
             fix="Leave it out",
         )
-    return blank_array_schema(*form)
+    with about(str(source)):
+        return blank_array_schema(*form)

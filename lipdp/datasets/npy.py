@@ -48,9 +48,7 @@ class StoredArray:
                 "There is no such file", received=str(self._path), fix="Check the path"
             )
         try:
-            mapped = np.load(self._path, mmap_mode="r", allow_pickle=False)
+            # ``numpy.load`` takes any other file for a pickle, and says how to run it.
+            return np.lib.format.open_memmap(self._path, mode="r")
         except (OSError, EOFError, ValueError) as error:
             raise damaged(self._path, error, ".npy file of numbers") from None
-        if not isinstance(mapped, np.ndarray):
-            raise damaged(self._path, "it holds several arrays", ".npy file of one array")
-        return mapped

@@ -17,6 +17,8 @@ _ROWS = ("x_train", "X_train", "x", "X")
 _TESTS = ("x_test", "X_test")
 _LONE = ("x", "X", *_TESTS, *_ROWS)
 _LABELS = ("y_train", "y")
+#: Of a .zip file, with and without content.
+_BEGINNINGS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 def read_npz(path: Path, *, labelled: bool = True) -> Samples:
@@ -55,15 +57,35 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise InvalidData("There is no such file", received=str(path), fix="Check the path")
     try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise ValueError("it holds a single array")
-        with archive:
-            return {name: archive[name] for name in archive.files}
+        # Any other file NumPy takes for a pickle, and says how to run it.
+        with path.open("rb") as file:
+            if file.read(4) not in _BEGINNINGS:
+                raise ValueError("it is no archive of arrays")
+        with np.load(path, allow_pickle=False) as archive:
+            found = {name: _plain(archive, name, path) for name in archive.files}
+    except InvalidData:
+        raise
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise damaged(path, error, ".npz file of numeric arrays") from None
     except MemoryError as error:
         raise damaged(path, error, ".npz file that fits into memory") from None
+    # An archive may hold other files too, which come as bytes.
+    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
+
+
+def _plain(archive: Mapping[str, object], name: str, path: Path) -> object:
+    try:
+        return archive[name]
+    except ValueError as error:
+        # NumPy's words advise to allow pickles, which run whatever whoever wrote the file wants.
+        if not str(error).startswith("Object arrays"):
+            raise
+        raise InvalidData(
+            f"The array {name} of {path} holds Python objects, which are never read",
+            received="dtype object",
+            fix="Save it as plain numbers or text, as in numpy.savez(path, x=numpy.asarray(x, "
+            'dtype="float64"), y=numpy.asarray(y, dtype="str")), or leave it out',
+        ) from None
 
 
 def _first(arrays: Mapping[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray | None:

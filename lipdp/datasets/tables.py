@@ -32,7 +32,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
         path: The file.
 
     Returns:
-        At least one row and two columns, with distinct names that are text.
+        At least one row and two columns, with distinct names that are text; ``attrs["file"]`` is
+        the path.
 
     Raises:
         InvalidData: If there is no such file, or it is empty, has only a header, is cut off, has
@@ -48,7 +49,10 @@ def read_table(path: str | Path) -> pd.DataFrame:
         frame = _read_parquet(path)
     else:
         raise _unreadable(path, f"its suffix is none of {', '.join(TABLE_SUFFIXES)}")
-    return _checked(frame, path)
+    frame = _checked(frame, path)
+    # A cell that does not fit the schema is found later, where only the table is at hand.
+    frame.attrs["file"] = str(path)
+    return frame
 
 
 def _read_csv(path: Path) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from lipdp.errors import InvalidValue, LipdpError
 from lipdp.experiment.child import ChildFailed, run_child
 from lipdp.experiment.contents import check_folder_of
 from lipdp.experiment.dp_sgd import check_dp_sgd
+from lipdp.experiment.tensorboard import check_board
 from lipdp.results import RunResult
 
 METHODS = ("clipless", "dp-sgd", "none")
@@ -97,11 +98,13 @@ def compare(
 
     Raises:
         InvalidValue: If the folder holds runs of these names with other settings, or is that of
-            a run or of something else that is no comparison.
+            a run or of something else that is no comparison; or TensorBoard files would lie in the
+            folder of a run.
         InvalidState: If tensorflow-privacy is needed and not installed.
     """
     check_folder_of("a comparison", output, _is_comparison)
     for run in runs:
+        check_board(run.config.training.tensorboard, output / run.name)
         if run.method == "dp-sgd":
             check_dp_sgd(run.config)
     waiting = [run for run in runs if not _is_finished(run, output / run.name)]

@@ -149,7 +149,8 @@ def _encoded(
     values: Any, labels: Any, encoding: ImageEncoding | VectorEncoding, dtype: str
 ) -> tuple[EncodedRows, np.ndarray]:
     rows = EncodedRows(values, encoding, dtype)
-    ids = class_ids(labels, encoding.classes)
+    with encoding.naming():
+        ids = class_ids(labels, encoding.classes)
     if len(ids) != len(rows):
         raise InvalidData(
             "There are not as many labels as rows",
@@ -220,9 +221,11 @@ def _check_size(rows: Rows, batch_size: int) -> None:
 
 
 def _check_target(data: DataSection, schema: Schema) -> None:
-    if data.target is not None and data.target != schema.target:
+    if data.target is None or data.target == schema.target:
+        return
+    with schema.naming():
         raise InvalidConfig(
-            f"The schema's target is {schema.target!r}",
+            f"The target is {schema.target!r}",
             received=data.target,
             fix="Make --target and the schema agree",
         )

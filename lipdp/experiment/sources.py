@@ -66,6 +66,15 @@ def read_rows(
         InvalidData: If it cannot be read, or is of another kind.
     """
     check_suffix(path)
+    with encoding.naming():
+        _check_kind(path, encoding)
+    if isinstance(encoding, Schema):
+        return read_table(path)
+    shape = encoding.shape if isinstance(encoding, ImageEncoding) else None
+    return read_arrays(path, labels=labels, labelled=labelled, image_shape=shape)
+
+
+def _check_kind(path: Path, encoding: Encoding) -> None:
     if is_table(path) != isinstance(encoding, Schema):
         kind = "a table" if isinstance(encoding, Schema) else encoding.kind
         raise InvalidData(
@@ -73,10 +82,6 @@ def read_rows(
             received=str(path),
             fix=f"Begin a schema for them with: lipdp schema {path}",
         )
-    if isinstance(encoding, Schema):
-        return read_table(path)
-    shape = encoding.shape if isinstance(encoding, ImageEncoding) else None
-    return read_arrays(path, labels=labels, labelled=labelled, image_shape=shape)
 
 
 def _registered(name: str, data_dir: str | None) -> tuple[Any, Encoding]:

@@ -39,7 +39,7 @@ from lipdp.experiment.preprocess import first_layers, private_statistics
 from lipdp.experiment.progress import ListenerCallback, plan_record
 from lipdp.experiment.rows import Rows, prepare_rows
 from lipdp.experiment.stop import StopCallback, Stopper
-from lipdp.experiment.tensorboard import public_boards
+from lipdp.experiment.tensorboard import check_board, public_boards
 from lipdp.experiment.trained import Trained
 from lipdp.experiment.unfinished import Unfinished, can_resume, unfinished_config
 from lipdp.reports import write_report
@@ -74,6 +74,7 @@ def train(
             the ledger of the unfinished run.
     """
     check_rates(config)
+    check_board(config.training.tensorboard, output)
     if config.training.method == "dp-sgd":
         check_dp_sgd(config)
     log, stop = RunLog(listener, config.certificates.radii[0]), StopCallback(stopper)

@@ -38,7 +38,7 @@ def class_ids(labels: np.ndarray, classes: tuple[str, ...]) -> np.ndarray:
     known = classes if by_text else tuple(map(str, range(len(classes))))
     ids = np.array([known.index(t) if t in known else -1 for t in texts], dtype=np.int64)[where]
     if (ids < 0).any():
-        raise _unknown(values, int(np.argmax(ids < 0)), known)
+        raise _unknown(values, int(np.argmax(ids < 0)), classes, by_text)
     return ids
 
 
@@ -65,10 +65,12 @@ def _distinct(values: np.ndarray) -> tuple[list[str], np.ndarray]:
     return [as_text(value.item()) for value in distinct], where.reshape(-1)
 
 
-def _unknown(values: np.ndarray, row: int, known: tuple[str, ...]) -> InvalidData:
-    shown = list(known) if len(known) <= 12 else [*known[:3], "...", known[-1]]
+def _unknown(values: np.ndarray, row: int, classes: tuple[str, ...], by_text: bool) -> InvalidData:
+    named = [repr(c) if by_text else f"{i} ({c!r})" for i, c in enumerate(classes)]
+    shown = named if len(named) <= 12 else [*named[:3], "...", named[-1]]
+    value = values[row].item()
     return InvalidData(
-        f"Label of row {row + 1}: it is none of the classes {shown}",
-        received=values[row].item(),
+        f"Label of row {row + 1}: it is none of the classes {', '.join(shown)}",
+        received=value.decode("utf-8", "replace") if isinstance(value, bytes) else value,
         fix="Correct it, drop the row, or correct the classes of the schema",
     )

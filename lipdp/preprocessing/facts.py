@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
+from lipdp.config import Document
 from lipdp.preprocessing.cells import as_text
+from lipdp.preprocessing.origin import about
+
+
+# Pydantic gives each frozen model a hash of its fields.
+class PublicFacts(Document):  # noqa: PLW1641
+    """Facts that remember the file they were read from, to name it in errors.
+
+    The file is no fact: equal facts of two files are equal.
+    """
+
+    _origin: str = PrivateAttr("")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def read_from(self, path: str | Path) -> Self:
+        """Remembers the file; returns the same facts."""
+        self._origin = str(path)
+        return self
+
+    def naming(self, data: str = "") -> AbstractContextManager[None]:
+        """Errors inside begin with the file of these facts, if there is one.
+
+        Args:
+            data: The file of the rows that they are about, which is then named too.
+        """
+        if data and self._origin:
+            return about(f"{data} (schema {self._origin})")
+        return about(f"Schema {self._origin}" if self._origin else data)
 
 
 def _label(value: object) -> str:
@@ -27,7 +59,7 @@ FilledNumber = Annotated[Number, BeforeValidator(given)]
 Label = Annotated[str, BeforeValidator(_label)]
 
 
-def check_classes(classes: tuple[str, ...]) -> None:
+def _check_classes(classes: tuple[str, ...]) -> tuple[str, ...]:
     """Refuses a blank list of classes, and one of fewer than two different values."""
     if not classes:
         raise ValueError(
@@ -36,3 +68,8 @@ def check_classes(classes: tuple[str, ...]) -> None:
         )
     if len(set(classes)) < max(2, len(classes)):
         raise ValueError(f"the classes must be two or more values, not {list(classes)}")
+    return classes
+
+
+#: Checked as a key of its own, so that it is told together with other blank keys.
+Classes = Annotated[tuple[Label, ...], AfterValidator(_check_classes)]

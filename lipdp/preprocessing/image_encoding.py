@@ -7,17 +7,25 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from lipdp.config import Document, write_toml
+from lipdp.config import write_toml
 from lipdp.errors import InvalidData
-from lipdp.preprocessing.facts import FilledNumber, Label, check_classes
+from lipdp.preprocessing.facts import Classes, FilledNumber, PublicFacts
 from lipdp.preprocessing.values import as_floats, check_values
 
+
+def _check_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if len(shape) != 3:
+        raise ValueError("write shape = [height, width, channels], such as [28, 28, 1]")
+    return shape
+
+
 Size = Annotated[int, Field(strict=True, ge=1)]
+Shape = Annotated[tuple[Size, ...], AfterValidator(_check_shape)]
 
 
-class ImageEncoding(Document):
+class ImageEncoding(PublicFacts):
     """What is publicly known about images of one size; each is encoded by that alone.
 
     An image becomes the row of its values, clipped to ``[low, high]``, scaled to [0, 1], and
@@ -35,16 +43,13 @@ class ImageEncoding(Document):
     """
 
     kind: Literal["images"] = "images"
-    classes: tuple[Label, ...] = ()
-    shape: tuple[Size, ...] = ()
+    classes: Classes
+    shape: Shape
     low: FilledNumber
     high: FilledNumber
 
     @model_validator(mode="after")
     def _usable(self) -> ImageEncoding:
-        check_classes(self.classes)
-        if len(self.shape) != 3:
-            raise ValueError("write shape = [height, width, channels], such as [28, 28, 1]")
         if not 0.0 < self.high - self.low < math.inf:
             raise ValueError(f"low must be below high, not {self.low:g} and {self.high:g}")
         return self
@@ -85,12 +90,13 @@ class ImageEncoding(Document):
         """
         height, width, channels = self.shape
         fits = [self.shape, (self.num_features,), *([(height, width)] if channels == 1 else [])]
-        if tuple(values.shape[1:]) not in fits:
-            raise InvalidData(
-                f"Images must have the shape {tuple(self.shape)}, as in the schema",
-                received=f"shape {tuple(values.shape)}, the first axis counts images",
-                fix="Resize the images, or correct the shape",
-            )
+        with self.naming():
+            if tuple(values.shape[1:]) not in fits:
+                raise InvalidData(
+                    f"Images must have the shape {tuple(self.shape)}, as in the schema",
+                    received=f"shape {tuple(values.shape)}, the first axis counts images",
+                    fix="Resize the images, or correct the shape",
+                )
         check_values(values)
 
     def encode(self, values: np.ndarray, dtype: np.dtype | str = "float64") -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 from lipdp.config import parse_toml, read_toml
 from lipdp.errors import InvalidConfig
 from lipdp.preprocessing.image_encoding import ImageEncoding
+from lipdp.preprocessing.origin import about
 from lipdp.preprocessing.schema import Schema
 from lipdp.preprocessing.vector_encoding import VectorEncoding
 
@@ -21,7 +22,9 @@ def load_encoding(path: str | Path) -> Encoding:
     Raises:
         InvalidConfig: If the file cannot be read or is not a whole schema.
     """
-    return _encoding(read_toml(Path(path)))
+    tables = read_toml(Path(path))
+    with about(f"Schema {path}"):
+        return _encoding(tables).read_from(path)
 
 
 def encoding_from_toml(text: str) -> Encoding:

@@ -11,15 +11,16 @@ import numpy as np
 import pandas as pd
 from pydantic import model_validator
 
-from lipdp.config import Document, parse_toml, read_toml, write_toml
+from lipdp.config import parse_toml, read_toml, write_toml
 from lipdp.errors import InvalidData
 from lipdp.preprocessing._scale import root_below, unit_scale
 from lipdp.preprocessing.cells import as_text
 from lipdp.preprocessing.columns import CategoryColumn, Column, NumberColumn, codes_of
-from lipdp.preprocessing.facts import Label, check_classes
+from lipdp.preprocessing.facts import Classes, PublicFacts
+from lipdp.preprocessing.origin import about
 
 
-class Schema(Document):
+class Schema(PublicFacts):
     """What is publicly known about a table; rows are encoded by it alone.
 
     Nothing is learned from rows: the code of a row depends on this row and the schema only, so
@@ -39,12 +40,11 @@ class Schema(Document):
     """
 
     target: str
-    classes: tuple[Label, ...] = ()
+    classes: Classes
     columns: dict[str, Column]
 
     @model_validator(mode="after")
     def _usable(self) -> Schema:
-        check_classes(self.classes)
         if self.target in self.columns:
             raise ValueError(f"the target {self.target!r} must not be among the columns")
         if not self._used:
@@ -133,8 +133,9 @@ class Schema(Document):
             InvalidData: If a column is missing or a cell does not fit; the message gives the
                 column, the row (the first is 1) and the value.
         """
-        _require(frame, list(self._used))
-        blocks = [column.encode(name, frame[name]) for name, column in self._used.items()]
+        with self.naming(_file_of(frame)):
+            _require(frame, list(self._used))
+            blocks = [column.encode(name, frame[name]) for name, column in self._used.items()]
         return np.hstack([*blocks, np.ones((len(frame), 1))]) * self.scale
 
     def encode_target(self, frame: pd.DataFrame) -> np.ndarray:
@@ -149,7 +150,13 @@ class Schema(Document):
         Raises:
             InvalidData: If the target is missing, a label is unknown, or all rows have one label.
         """
-        _require(frame, [self.target])
+        with self.naming(_file_of(frame)):
+            return self._ids(frame)
+
+    def _ids(self, frame: pd.DataFrame) -> np.ndarray:
+        # Where the target is missing, so may be other columns: all are told at once.
+        lacks = isinstance(frame, pd.DataFrame) and self.target not in frame.columns
+        _require(frame, [self.target, *(self._used if lacks else ())])
         labels = frame[self.target]
         ids = codes_of(labels, self.classes)
         unknown = np.flatnonzero(ids < 0)
@@ -175,7 +182,14 @@ def load_schema(path: str | Path) -> Schema:
     Raises:
         InvalidConfig: If the file cannot be read or is not a whole schema.
     """
-    return Schema(**read_toml(Path(path)))
+    tables = read_toml(Path(path))
+    with about(f"Schema {path}"):
+        return Schema(**tables).read_from(path)
+
+
+def _file_of(frame: pd.DataFrame) -> str:
+    """The file of a table, or "" if none is known."""
+    return str(getattr(frame, "attrs", {}).get("file", ""))
 
 
 def _require(frame: pd.DataFrame, names: list[str]) -> None:

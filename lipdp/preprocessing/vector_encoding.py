@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from lipdp.config import Document, write_toml
+from lipdp.config import write_toml
 from lipdp.errors import InvalidData
 from lipdp.preprocessing._scale import unit_scale
-from lipdp.preprocessing.facts import Label, Number, check_classes, given
+from lipdp.preprocessing.facts import Classes, Number, PublicFacts, given
 from lipdp.preprocessing.values import as_floats, check_values
 
 Numbers = Annotated[Number | tuple[Number, ...], BeforeValidator(given)]
 
 
-class VectorEncoding(Document):
+class VectorEncoding(PublicFacts):
     """What is publicly known about vectors of numbers; each is encoded by that alone.
 
     Each number is clipped to its range and mapped linearly into [-1, 1], such that ``zero`` becomes
@@ -36,7 +36,7 @@ class VectorEncoding(Document):
     """
 
     kind: Literal["vectors"] = "vectors"
-    classes: tuple[Label, ...] = ()
+    classes: Classes
     features: Annotated[int, Field(strict=True, ge=1)]
     low: Numbers
     high: Numbers
@@ -44,7 +44,6 @@ class VectorEncoding(Document):
 
     @model_validator(mode="after")
     def _usable(self) -> VectorEncoding:
-        check_classes(self.classes)
         for name in ("low", "high", "zero"):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != self.features:
@@ -59,9 +58,9 @@ class VectorEncoding(Document):
 
     @property
     def _ranges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Lowest, highest and typical values, shape (features,)."""
+        """Lowest, highest and typical values, each of shape () or (features,)."""
         ends = (self.low, self.high, self.low if self.zero is None else self.zero)
-        low, high, zero = (np.broadcast_to(np.asarray(v, float), self.features) for v in ends)
+        low, high, zero = (np.asarray(value, float) for value in ends)
         return low, high, zero
 
     def to_toml(self) -> str:
@@ -112,12 +111,13 @@ class VectorEncoding(Document):
         Raises:
             InvalidData: If the shape is another, or a value is no finite number.
         """
-        if tuple(values.shape[1:]) != (self.features,):
-            raise InvalidData(
-                f"Vectors must have {self.features} numbers each, as in the schema",
-                received=f"shape {tuple(values.shape)}, the first axis counts vectors",
-                fix="Give an array of shape (n, features), or correct the schema",
-            )
+        with self.naming():
+            if tuple(values.shape[1:]) != (self.features,):
+                raise InvalidData(
+                    f"Vectors must have {self.features} numbers each, as in the schema",
+                    received=f"shape {tuple(values.shape)}, the first axis counts vectors",
+                    fix="Give an array of shape (n, features), or correct the schema",
+                )
         check_values(values)
 
     def encode(self, values: np.ndarray, dtype: np.dtype | str = "float64") -> np.ndarray:

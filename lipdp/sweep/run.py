@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lipdp.config import RunConfig
 from lipdp.errors import InvalidConfig, InvalidState, InvalidValue
+from lipdp.experiment.tensorboard import check_board_of_runs
 from lipdp.privacy import PrivacyLedger
 from lipdp.sweep.claims import tickets
 from lipdp.sweep.costs import claim_of_chosen, cost_notes, cost_of_choosing
@@ -84,12 +85,13 @@ def sweep(
         KeyboardInterrupt: As it came, when what there is has been written.
     """
     settings = _settings(config, trials, random_trials, jobs)
-    check_space(config, settings.sweep)
-    planned = planned_ledgers(settings)
     whole = output.resolve()
     address = storage or f"sqlite:///{whole / 'study.db'}"
-    whole.mkdir(parents=True, exist_ok=True)
     place = Place(address, study or whole.name, str(whole))
+    check_board_of_runs(config.training.tensorboard, place.folder)
+    check_space(config, settings.sweep)
+    planned = planned_ledgers(settings)
+    whole.mkdir(parents=True, exist_ok=True)
     opened = open_study(place, settings)
     total = drawn_number(opened) if trials is None else trials
     place = replace(place, trials=total)

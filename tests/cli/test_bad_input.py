@@ -32,11 +32,14 @@ name = "SGD"
 [privacy]
 epsilon = 2.0
 """
+SPACE = '[sweep.space]\n"optimizer.learning_rate" = [0.1, 1.0]\n'
 FAST = ["--set", "training.epochs=2", "--set", "training.batch_size=100"]
 OWN = ["train", "--data", "my.csv", "--schema", "my.toml", "--target", "income", "--epsilon", 8]
 OWN = [*OWN, "--output", "out", "--quiet", *FAST]
 ACCOUNT = ["account", "epsilon", "--sampling-rate", 0.01, "--noise-multiplier", 1, "--steps", 10]
 NOISE = ["account", "noise", "--sampling-rate", 0.01, "--steps", 10, "--delta", 1e-5]
+BOARD = ["--set", "training.tensorboard=out/none-seed0/board"]
+BOARD_OF_TRIAL = ["--set", "training.tensorboard=out/trials/000"]
 PREDICT = ["predict", "run", "-o", "p.csv", "--data"]
 
 
@@ -77,6 +80,7 @@ def folder(tmp_path, saved_model):
     (tmp_path / "typo.toml").write_text(CONFIG + "[trainning]\nepochs = 3\n")
     (tmp_path / "key.toml").write_text(CONFIG + "[training]\nepoch = 3\n")
     (tmp_path / "type.toml").write_text(CONFIG + '[training]\nepochs = "three"\n')
+    (tmp_path / "space.toml").write_text(CONFIG + SPACE)
     (tmp_path / "broken.toml").write_text("[data\nname = ")
     (tmp_path / "nothing").mkdir()
     for name in ("full", "run", "damaged"):
@@ -155,7 +159,7 @@ CASES = {
     "header alone": ([*OWN, "--data", "header.csv"], ["header.csv", "no rows"]),
     "binary garbage": ([*OWN, "--data", "garbage.csv"], ["garbage.csv"]),
     "missing column": ([*OWN, "--data", "few.csv"], ["job"]),
-    "another target": ([*OWN, "--target", "age"], ["age", "income", "--target"]),
+    "another target": ([*OWN, "--target", "age"], ["my.toml", "age", "income", "--target"]),
     "blank schema": ([*OWN, "--schema", "blank.toml"], ["age", "range"]),
     "data without schema": (
         ["train", "--data", "my.csv", "--target", "income"],
@@ -201,6 +205,14 @@ CASES = {
     "output is a file": ([*OWN, "--output", "text"], ["text", "file"]),
     "output in a file": ([*OWN, "--output", "text/out"], ["text/out", "cannot be made"]),
     "output is this folder": ([*OWN, "--output", "."], ["not empty", "--overwrite"]),
+    "TensorBoard in the output": (
+        [*OWN, "--tensorboard", "out/board"],
+        ["in out", "out/board", "training.tensorboard", "outside it"],
+    ),
+    "TensorBoard as the output": (
+        [*OWN, "--set", "training.tensorboard=nothing/../out"],
+        ["nothing/../out", "training.tensorboard", "outside it"],
+    ),
     "nothing to resume": (["train", "--resume", "nowhere"], ["nowhere", "no interrupted run"]),
     "resume a file": (["train", "--resume", "text"], ["text", "no interrupted run"]),
     # lipdp predict
@@ -216,6 +228,14 @@ CASES = {
     "report of no runs": (["report", "nothing"], ["nothing", "lipdp train"]),
     "report of a damaged run": (["report", "damaged"], ["damaged/result.json"]),
     "report of another kind": (["report", "damaged", "-o", "report.pdf"], ["report.pdf", ".html"]),
+    "TensorBoard in a run of a comparison": (
+        ["compare", "run.toml", "--seeds", 1, "--methods", "none", "-o", "out", *BOARD],
+        ["out/none-seed0/board", "training.tensorboard", "outside it"],
+    ),
+    "TensorBoard in the trials of a sweep": (
+        ["sweep", "space.toml", "--trials", 2, "--output", "out", *BOARD_OF_TRIAL],
+        ["out/trials/000", "training.tensorboard", "outside it"],
+    ),
     "sweep of nothing": (["sweep", "nowhere.toml"], ["nowhere.toml", "does not exist"]),
     "sweep without a space": (["sweep", "run.toml", "--trials", 2], ["sweep"]),
     "configuration of nothing": (["config", "show", "nowhere.toml"], ["nowhere.toml"]),

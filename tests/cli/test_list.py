@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
+import pytest
+
 KINDS = ["datasets", "models", "layers", "losses", "accountants"]
 
 
@@ -28,9 +31,24 @@ def test_data_sets_say_where_they_are_from(run):
     assert facts["adult"]["licence"] == "CC BY 4.0" and facts["adult"]["from"] == "in the package"
     assert facts["mnist"]["from"].startswith("https://")
     assert all(set(fact) == {"title", "licence", "from", "source"} for fact in facts.values())
+    text = run("list", "datasets").stdout
+    (line,) = [line for line in text.splitlines() if line.startswith("fashion-mnist ")]
+    assert "MIT" in line and "Zalando" in text
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_data_sets_fit_a_terminal_and_addresses_stay_whole(run, monkeypatch, terminal):
+    monkeypatch.setenv("COLUMNS", "100")
+    if terminal:
+        monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    facts = json.loads(run("list", "datasets", "--json").stdout)["datasets"]
     lines = run("list", "datasets").stdout.splitlines()
-    (line,) = [line for line in lines if line.startswith("fashion-mnist ")]
-    assert "Zalando" in line and "MIT" in line
+    assert ("━" in lines[1]) == terminal
+    addresses = {f"{name}: {fact['from']}" for name, fact in facts.items()}
+    assert addresses <= set(lines)
+    assert all(len(click.unstyle(line)) <= 100 for line in lines if line not in addresses)
+    text = " ".join(" ".join(lines).split())
+    assert all(text.count(fact["source"]) == 1 for fact in facts.values())
 
 
 def test_the_whole_table(run):

@@ -58,10 +58,12 @@ def tables_of(result):
     ("arguments", "words"),
     [
         (["nowhere.csv", "--target", "income"], ["'nowhere.csv' does not exist"]),
-        (["my.csv", "--target", "incom"], ["'incom'", "income"]),
+        (["my.csv", "--target", "incom"], ["my.csv: ", "'incom'", "income"]),
         (["my.csv"], ["--target"]),
-        (["x.npy", "--target", "income"], ["--target names a column", "no table"]),
+        (["x.npy", "--target", "income"], ["--target names a column", "x.npy is no table"]),
         (["my.npz"], ["my.npz", "damaged"]),
+        (["objects.npz"], ["array y of objects.npz", "dtype="]),
+        (["five.npy"], ["five.npy: ", "must be vectors"]),
         (["."], ["no images"]),
         (["empty.csv", "--target", "income"], ["empty.csv"]),
         (["my.doc", "--target", "income"], ["my.doc", ".csv"]),
@@ -72,5 +74,7 @@ def test_bad_input(refused, table, tmp_path, arguments, words):
     (tmp_path / "my.doc").write_text("a,b\n1,2\n")
     (tmp_path / "my.npz").write_text("a,b\n1,2\n")
     np.save(tmp_path / "x.npy", np.zeros((4, 2)))
+    np.save(tmp_path / "five.npy", np.zeros((4, 1, 1, 1, 1)))
+    np.savez(tmp_path / "objects.npz", x=np.zeros((4, 2)), y=np.array(["a"] * 4, dtype=object))
     text = refused("schema", *arguments)
     assert all(word in text for word in words), text

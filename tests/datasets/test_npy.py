@@ -40,10 +40,12 @@ def test_damaged_files(tmp_path, path):
     (tmp_path / "cut.npy").write_bytes(content[:-8])
     (tmp_path / "header.npy").write_bytes(content[:40])
     (tmp_path / "empty.npy").write_bytes(b"")
-    names = ("objects", "number", "several", "cut", "header", "empty")
+    (tmp_path / "text.npy").write_text("1,2,3\n4,5,6\n")
+    names = ("objects", "number", "several", "cut", "header", "empty", "text")
     for name in names:
-        with pytest.raises(InvalidData, match="damaged"):
+        with pytest.raises(InvalidData, match="damaged") as caught:
             StoredArray(tmp_path / f"{name}.npy")
+        assert "pickle" not in str(caught.value)
     with pytest.raises(InvalidData, match="no such file"):
         StoredArray(tmp_path / "none.npy")
     stored = StoredArray(path)

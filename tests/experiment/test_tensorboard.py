@@ -1,11 +1,14 @@
-"""TensorBoard files of a run hold epsilon and held-out metrics, and no exact training numbers."""
+"""TensorBoard files hold epsilon and held-out metrics, no exact numbers, and lie in no run."""
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 
-from lipdp.errors import InvalidConfig
+from lipdp.errors import InvalidConfig, InvalidValue
 from lipdp.experiment import train
+from lipdp.experiment.compare import compare, planned_runs
+from lipdp.experiment.tensorboard import check_board, check_board_of_runs
 
 
 def test_files_hold_public_numbers_alone(make_config, tmp_path):
@@ -31,3 +34,56 @@ def test_without_the_package_the_error_says_what_to_install(make_config, tmp_pat
     with pytest.raises(InvalidConfig, match="pip install tensorboard"):
         train(make_config("training.tensorboard=board"), tmp_path / "run")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t.csv", "t.toml"]
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """The present folder holds ``disk``, in which ``run`` is not there yet, and a link to it."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("output", ["disk/run", "link/run", "disk/../link/run"])
+@pytest.mark.parametrize("board", ["disk/run", "link/run/", "disk/run/a/b", "link/../disk/run/a"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_board_in_the_run_is_refused(places, output, board, whole):
+    output = Path(output).absolute() if whole else Path(output)
+    with pytest.raises(InvalidValue, match=f"{output}, .*{board}.*outside it"):
+        check_board(board, output)
+
+
+@pytest.mark.parametrize("board", [None, ".", "disk", "link", "disk/run-2", "disk/run/../board"])
+def test_a_board_beside_or_around_the_run_is_not(places, board):
+    check_board(board, Path("link/run"))
+
+
+def test_a_link_as_output_is_what_it_leads_to(places):
+    Path("out").symlink_to("disk/run")
+    for board in ("disk/run/board", "out/board", "out"):
+        with pytest.raises(InvalidValue):
+            check_board(board, Path("out"))
+
+
+def test_a_board_where_runs_will_lie_is_refused(places):
+    for board in ("disk/000", "link/000/board"):
+        with pytest.raises(InvalidValue, match="disk, "):
+            check_board_of_runs(board, Path("disk"))
+    for board in (None, ".", "disk", "board"):
+        check_board_of_runs(board, Path("link"))
+
+
+def test_nothing_is_trained_into_a_board(make_config, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(InvalidValue, match="TensorBoard"):
+        train(make_config(f"training.tensorboard={tmp_path / 'run' / 'board'}"), tmp_path / "run")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_run_of_a_comparison_may_be_a_board(make_config, tmp_path):
+    """The other runs would write into the place of that one."""
+    board, before = tmp_path / "out" / "none-seed1", sorted(tmp_path.iterdir())
+    config = make_config(f"training.tensorboard={board}")
+    with pytest.raises(InvalidValue, match="none-seed1, "):
+        compare(planned_runs(config, [1.0], 2, ["none"]), tmp_path / "out")
+    assert sorted(tmp_path.iterdir()) == before

@@ -44,6 +44,15 @@ def test_the_row_of_a_bad_label_is_named(labels, row):
         class_ids(np.array(labels), NAMES)
 
 
+def test_a_bad_label_is_told_as_the_file_has_it_beside_the_names():
+    with pytest.raises(InvalidData, match=r"0 \('cat'\), 1 \('dog'\), 2 \('emu'\)\. Received: 7\."):
+        class_ids(np.array([0, 7]), NAMES)
+    with pytest.raises(InvalidData, match=r"classes 'cat', 'dog', 'emu'\. Received: 'cow'\."):
+        class_ids(np.array([b"cow"]), NAMES)
+    with pytest.raises(InvalidData, match=r"0 \('c0'\), 1 .*, \.\.\., 19 \('c19'\)\."):
+        class_ids(np.array([20]), tuple(f"c{i}" for i in range(20)))
+
+
 @pytest.mark.parametrize(
     "labels", [np.zeros((3, 2)), np.zeros(()), np.zeros(0), np.zeros(3, complex)]
 )

@@ -1,4 +1,5 @@
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lipdp.datasets import DATASETS
+from lipdp.datasets import DATASETS, read_table
 from lipdp.errors import InvalidConfig, InvalidData
 from lipdp.preprocessing import Schema, load_schema
 
@@ -204,6 +205,7 @@ BAD_SCHEMAS = {
     "no columns": ('target = "y"\nclasses = [0, 1]', "columns: this key is required"),
     "target a number": (TOML.replace('"y"', "1"), "target.*Received: 1"),
     "target a column": (TOML.replace('"y"', '"age"'), "target 'age' must not be among"),
+    "no classes": (TOML.replace('classes = ["no", "yes"]', ""), "classes: this key is required"),
     "blank classes": (TOML.replace('["no", "yes"]', "[]"), r"classes are blank; write classes ="),
     "one class": (TOML.replace('["no", "yes"]', '["no"]'), r"two or more.*\['no'\]"),
     "same classes": (TOML.replace('["no", "yes"]', '["no", "no "]'), "two or more"),
@@ -234,12 +236,43 @@ def test_bad_schemas(case):
         Schema.from_toml(text)
 
 
+def test_several_blank_keys_are_told_at_once():
+    blank = TOML.replace('["no", "yes"]', "[]").replace("[0, 100]", "[]")
+    with pytest.raises(InvalidConfig, match=r"classes: .* blank.*columns\.age: .* blank"):
+        Schema.from_toml(blank)
+    with pytest.raises(InvalidData, match=r"missing.*\['y', 'age', 'work'\]"):
+        SCHEMA.encode_target(pd.DataFrame({"other": [1]}))
+
+
 def test_schema_files(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text(TOML)
     assert load_schema(path) == SCHEMA
+    assert load_schema(path) != Schema.from_toml(TOML.replace("100", "99"))
+    path.write_text(TOML.replace("[0, 100]", "[]"))
+    with pytest.raises(InvalidConfig, match=f"Schema {path}: columns.age: its range is blank"):
+        load_schema(path)
     with pytest.raises(InvalidConfig, match="cannot be read"):
         load_schema(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("age,work,y\n1,a,no\nold,b,yes\n", "Column 'age', row 2"),
+        ("age,work,y\n1,a,no\n2,c,yes\n", "Column 'work', row 2"),
+        ("age,y\n1,no\n2,yes\n", "missing"),
+        ("age,work,y\n1,a,no\n2,b,maybe\n", "Target 'y', row 2"),
+        ("age,work,y\n1,a,no\n2,b,no\n", "the same label"),
+    ],
+)
+def test_rows_that_do_not_fit_name_both_files(tmp_path, rows, words):
+    (tmp_path / "s.toml").write_text(TOML)
+    (tmp_path / "t.csv").write_text(rows)
+    schema, frame = load_schema(tmp_path / "s.toml"), read_table(tmp_path / "t.csv")
+    files = f"{tmp_path / 't.csv'} (schema {tmp_path / 's.toml'}): "
+    with pytest.raises(InvalidData, match=re.escape(files) + f".*{words}"):
+        (schema.encode(frame), schema.encode_target(frame.head(2)))
 
 
 @pytest.fixture(scope="module")

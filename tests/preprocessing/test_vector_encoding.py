@@ -80,3 +80,9 @@ def test_another_shape_is_refused(shape):
 def test_bad_facts(changes, words):
     with pytest.raises(InvalidConfig, match=words):
         encoding(**changes)
+
+
+def test_a_slip_in_the_number_of_features_takes_no_memory():
+    found = VectorEncoding(classes=[0, 1], features=10**15, low=0, high=1)
+    with pytest.raises(InvalidData, match=f"must have {10**15} numbers"):
+        found.check(np.zeros((2, 3)))
