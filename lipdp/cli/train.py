@@ -91,7 +91,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="RUN",
     help="Go on with an interrupted run, by its own settings; with --quiet or --json alone.",
 )
-@click.option("--tensorboard", metavar="DIR", help="Write TensorBoard files to this folder.")
+@click.option("--tensorboard", metavar="DIR", help="Write TensorBoard files to this folder, outside --output.")
 @click.option("--quiet", is_flag=True, help="Write nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result as JSON, nothing else.")
 @click.pass_context

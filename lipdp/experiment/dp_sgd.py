@@ -65,6 +65,7 @@ def check_dp_sgd(config: RunConfig) -> None:
     refused = {
         "data.group": config.data.group is not None,
         "privacy.secure_noise": config.privacy.secure_noise,
+        "training.tensorboard": config.training.tensorboard is not None,
     }
     for key, given in refused.items():
         if given:

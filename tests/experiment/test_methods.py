@@ -133,6 +133,7 @@ def test_a_missing_package_is_named_before_anything_is_read(make_config, tmp_pat
     [
         ["privacy.secure_noise=true"],
         ["data.group=a", "data.max_examples_per_user=2"],
+        ["training.tensorboard=board"],
     ],
 )
 def test_what_tensorflow_privacy_lacks_is_refused(make_config, overrides, monkeypatch):
