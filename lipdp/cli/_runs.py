@@ -6,8 +6,9 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,6 +23,41 @@ def overrides_option(function: Any) -> Any:
         metavar="KEY=VALUE",
         help="Change one key of the configuration, as in training.epochs=30; may be repeated.",
     )(function)
+
+
+def data_options(function: Any) -> Any:
+    """The options ``--data-dir`` and ``--limit-rows``; see ``data_overrides``."""
+    folder = click.Path(exists=True, file_okay=False, path_type=Path)
+    for option in (
+        click.option(
+            "--limit-rows",
+            type=int,
+            metavar="N",
+            help="Take so many rows (of a table the first), of which some test, for a quick try; of"
+            " a set with test rows of its own, so many training rows.",
+        ),
+        click.option(
+            "--data-dir",
+            type=folder,
+            help="Folder that holds registered data sets, so that none is downloaded.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def data_overrides(data_dir: Path | None, limit_rows: int | None) -> list[str]:
+    """What ``data_options`` change of a configuration."""
+    return given({"data.dir": data_dir, "data.limit_rows": limit_rows})
+
+
+def given(values: Mapping[str, object]) -> list[str]:
+    """Overrides of the keys that have a value."""
+    return [
+        override(key, str(value) if isinstance(value, Path) else value)
+        for key, value in values.items()
+        if value is not None
+    ]
 
 
 def override(key: str, value: object) -> str:

@@ -14,9 +14,16 @@ _COLUMNS = ["layer", "variable", "output_bound", "lipschitz", "bound", "noise_st
 
 @click.command("bounds")
 @click.argument("source", type=click.Path(exists=True, path_type=Path), required=False)
+@_runs.data_options
 @_runs.overrides_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-def command(source: Path | None, overrides: tuple[str, ...], as_json: bool) -> None:
+def command(
+    source: Path | None,
+    data_dir: Path | None,
+    limit_rows: int | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Show the bounds of SOURCE: a configuration, the folder of a run, or a saved model.
 
     Without SOURCE, the packaged default configuration is taken. output_bound is the largest norm of
@@ -26,7 +33,8 @@ def command(source: Path | None, overrides: tuple[str, ...], as_json: bool) -> N
     with _runs.quiet_start():
         from lipdp import experiment
 
-    table = experiment.bounds_table(source, overrides)
+    chosen = [*_runs.data_overrides(data_dir, limit_rows), *overrides]
+    table = experiment.bounds_table(source, chosen)
     columns = [name for name in _COLUMNS if name in table]
     rows = [[_plain(value) for value in row] for row in table[columns].itertuples(index=False)]
     if as_json:

@@ -81,6 +81,7 @@ def _repeated(args: Sequence[str]) -> list[str]:
     default=_METHODS,
     help="What to compare.  [default: all three]",
 )
+@_runs.data_options
 @_runs.overrides_option
 @click.option(
     "-o",
@@ -98,6 +99,8 @@ def command(
     epsilons: tuple[float, ...],
     seeds: int,
     methods: tuple[str, ...],
+    data_dir: Path | None,
+    limit_rows: int | None,
     overrides: tuple[str, ...],
     output: Path | None,
     quiet: bool,
@@ -117,7 +120,7 @@ def command(
     """  # noqa: D301
     from lipdp.config import load_config
 
-    base = load_config(config, overrides)
+    base = load_config(config, [*_runs.data_overrides(data_dir, limit_rows), *overrides])
     folder = output or _default_output(base)
     with _runs.quiet_start():
         from lipdp.experiment.compare import compare, planned_runs

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     "may share one.  [default: a file in the output]",
 )
 @click.option("--study", metavar="NAME", help="Name in the storage.  [default: that of the output]")
+@_runs.data_options
 @_runs.overrides_option
 @click.option(
     "--output",
@@ -47,6 +48,8 @@ def command(
     jobs: int,
     storage: str | None,
     study: str | None,
+    data_dir: Path | None,
+    limit_rows: int | None,
     overrides: tuple[str, ...],
     output: Path | None,
     quiet: bool,
@@ -68,7 +71,7 @@ def command(
     """  # noqa: D301
     from lipdp.config import load_config
 
-    run = load_config(config, overrides)
+    run = load_config(config, [*_runs.data_overrides(data_dir, limit_rows), *overrides])
     where = output or Path("runs") / config.stem
     places = {"storage": storage, "study": study}
     numbers = {"trials": trials, "random_trials": random_trials, "jobs": jobs}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,18 +65,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--schema", type=_FILE, help="Its schema, begun with: lipdp schema.")
 @click.option("--target", metavar="NAME", help="The column of a table to predict.")
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder that holds registered data sets, so that none is downloaded.",
-)
-@click.option(
-    "--limit-rows",
-    type=int,
-    metavar="N",
-    help="Take so many rows (of a table the first), of which some test, for a quick try; of a set"
-    " with test rows of its own, so many training rows.",
-)
+@_runs.data_options
 @_runs.overrides_option
 @click.option(
     "--output",
@@ -91,7 +79,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="RUN",
     help="Go on with an interrupted run, by its own settings; with --quiet or --json alone.",
 )
-@click.option("--tensorboard", metavar="DIR", help="Write TensorBoard files to this folder, outside --output.")
+@click.option(
+    "--tensorboard",
+    metavar="DIR",
+    help="Write TensorBoard files to this folder, outside --output.",
+)
 @click.option("--quiet", is_flag=True, help="Write nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result as JSON, nothing else.")
 @click.pass_context
@@ -142,12 +134,12 @@ def command(
         return
     chosen = [
         *_data_overrides(data, schema, target),
-        *_given({"data.dir": data_dir, "data.limit_rows": limit_rows}),
+        *_runs.data_overrides(data_dir, limit_rows),
         *_privacy_overrides(config, epsilon, delta, noise_multiplier),
-        *_given({"privacy.sampling": sampling, "privacy.adjacency": adjacency}),
+        *_runs.given({"privacy.sampling": sampling, "privacy.adjacency": adjacency}),
         *(["privacy.secure_noise=true"] if secure_noise else []),
-        *_given({"preprocess.kind": preprocess, "preprocess.share": preprocess_share}),
-        *_given({"training.method": method, "training.tensorboard": tensorboard}),
+        *_runs.given({"preprocess.kind": preprocess, "preprocess.share": preprocess_share}),
+        *_runs.given({"training.method": method, "training.tensorboard": tensorboard}),
         *overrides,
     ]
     run = load_config(config, chosen)
@@ -192,7 +184,7 @@ def _data_overrides(data: Path | None, schema: Path | None, target: str | None) 
             f"what is public, then add --schema my.toml{naming}",
         )
     files = {"data.path": data, "data.schema_path": schema, "data.target": target}
-    return ["data.name=", *_given(files)]
+    return ["data.name=", *_runs.given(files)]
 
 
 def _privacy_overrides(
@@ -208,15 +200,6 @@ def _privacy_overrides(
         # Nobody asked for the packaged default's budget, so it must not stop the run.
         return ["privacy.epsilon=", *chosen]
     return chosen
-
-
-def _given(values: Mapping[str, object]) -> list[str]:
-    """Overrides of the keys that have a value."""
-    return [
-        _runs.override(key, str(value) if isinstance(value, Path) else value)
-        for key, value in values.items()
-        if value is not None
-    ]
 
 
 def _default_output(run: RunConfig) -> Path:

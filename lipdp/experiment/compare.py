@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from lipdp.config import RunConfig, dump_config
@@ -13,10 +14,11 @@ from lipdp.errors import InvalidValue, LipdpError
 from lipdp.experiment.child import ChildFailed, run_child
 from lipdp.experiment.contents import check_folder_of
 from lipdp.experiment.dp_sgd import check_dp_sgd
-from lipdp.experiment.tensorboard import check_board
+from lipdp.experiment.tensorboard import board_of_run, check_board
 from lipdp.results import RunResult
 
 METHODS = ("clipless", "dp-sgd", "none")
+LOG_FILE = "compare.log"
 #: A run's folder, or, with a dot in front, what lies beside it while it is unfinished.
 _NAME_OF_RUN = re.compile(
     rf"(\.)?(?:{'|'.join(METHODS)})(?:-epsilon[0-9.e+-]+)?-seed[0-9]+(?(1)\..+)"
@@ -93,7 +95,7 @@ def compare(
 
     Args:
         runs: Made by ``planned_runs``.
-        output: The folder of all runs.
+        output: The folder of all runs, and of ``compare.log``.
         say: Hears about the progress, one line at a time.
 
     Raises:
@@ -111,10 +113,11 @@ def compare(
     if len(waiting) < len(runs):
         say(f"{len(runs) - len(waiting)} of {len(runs)} runs are finished already")
     _make(output)
+    say = _written(say, output / LOG_FILE)
     clock, failures = _Clock(waiting), []
     for run in waiting:
         say(f"{run.name}: run {runs.index(run) + 1} of {len(runs)}{clock.left()}")
-        reason = clock.time(run, lambda run=run: _train(run, output))
+        reason = clock.time(run, lambda run=run: _train(run, output, say))
         if reason:
             failures.append((run.name, reason))
         say(f"{run.name}: {reason or _outcome(output / run.name)}")
@@ -139,7 +142,11 @@ def _planned(config: RunConfig, method: str, epsilon: float | None, seed: int) -
     noise = 0.0 if epsilon is None else None
     tables["privacy"] |= {"epsilon": epsilon, "noise_multiplier": noise}
     budget = "" if epsilon is None else f"-epsilon{epsilon:g}"
-    return PlannedRun(f"{method}{budget}-seed{seed}", RunConfig(**tables))
+    name = f"{method}{budget}-seed{seed}"
+    # The process that clips writes none.
+    board = None if method == "dp-sgd" else config.training.tensorboard
+    tables["training"]["tensorboard"] = board_of_run(board, name)
+    return PlannedRun(name, RunConfig(**tables))
 
 
 def _is_finished(run: PlannedRun, folder: Path) -> bool:
@@ -156,7 +163,8 @@ def _is_finished(run: PlannedRun, folder: Path) -> bool:
 
 
 def _is_comparison(folder: Path) -> bool:
-    return any(_NAME_OF_RUN.fullmatch(entry.name) for entry in folder.iterdir())
+    names = [entry.name for entry in folder.iterdir()]
+    return LOG_FILE in names or any(map(_NAME_OF_RUN.fullmatch, names))
 
 
 def _make(output: Path) -> None:
@@ -174,19 +182,36 @@ def _settings_file(run: PlannedRun, output: Path) -> Path:
     return output / f".{run.name}.toml"
 
 
-def _train(run: PlannedRun, output: Path) -> str:
+def _written(say: Callable[[str], None], path: Path) -> Callable[[str], None]:
+    """Says a line, and keeps it in a file with the time."""
+
+    def both(line: str) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}\n")
+        say(line)
+
+    return both
+
+
+def _train(run: PlannedRun, output: Path, say: Callable[[str], None]) -> str:
     """Why it failed; empty if it did not."""
     path = _settings_file(run, output)
     path.write_text(dump_config(run.config), encoding="utf-8")
-    arguments = ["-m", "lipdp", "train", str(path), "--output", str(output / run.name), "--quiet"]
+    arguments = ["-m", "lipdp", "train", str(path), "--output", str(output / run.name)]
     try:
-        run_child(arguments, {}, lambda line: None)
+        run_child(arguments, {}, lambda line: _pass_on(line, say))
     except ChildFailed as error:
         last = error.last_lines.splitlines() or [f"it ended with code {error.code}"]
         return last[-1].removeprefix("Error: ")
     finally:
         path.unlink(missing_ok=True)
     return ""
+
+
+def _pass_on(line: str, say: Callable[[str], None]) -> None:
+    """Epochs alone: the rest of what a run says is in its folder."""
+    if line.startswith("epoch "):
+        say(f"  {line.rstrip()}")
 
 
 def _outcome(folder: Path) -> str:

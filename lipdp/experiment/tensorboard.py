@@ -18,6 +18,11 @@ def public_boards(folder: str | None) -> list[keras.callbacks.Callback]:
     return [] if folder is None else [PublicTensorBoard(Path(folder))]
 
 
+def board_of_run(folder: str | None, name: str) -> str | None:
+    """The folder for one of several runs, whose curves would mix in one."""
+    return None if folder is None else str(Path(folder) / name)
+
+
 def check_board(folder: str | None, output: Path) -> None:
     """Refuses TensorBoard files in a run's folder, which is complete or not there.
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from lipdp.config import RunConfig
 from lipdp.errors import InvalidData, InvalidState, LipdpError
+from lipdp.experiment.tensorboard import board_of_run
 from lipdp.experiment.unfinished import forget, spent_by
 from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
 from lipdp.results.unfinished import FAILED_LEDGER
 from lipdp.sweep.claims import MOST_ATTEMPTS, Claim
-from lipdp.sweep.space import suggest, trial_config
+from lipdp.sweep.space import Parameters, suggest, trial_config
 from lipdp.sweep.study import Settings
 from lipdp.training.ledger_file import LedgerFile
 
@@ -74,7 +75,7 @@ def run_trial(study: optuna.Study, claim: Claim, settings: Settings, train: Trai
     trial = claim.trial
     parameters = suggest(trial, settings.sweep.space)
     try:
-        config = trial_config(settings.config, settings.sweep, parameters)
+        config = _config(claim, settings, parameters)
         result = _result(claim, config, settings, train)
         value = measured(result, settings.sweep.metric)
     except Exception as error:  # A sweep of a night goes on whatever one trial meets.
@@ -82,6 +83,13 @@ def run_trial(study: optuna.Study, claim: Claim, settings: Settings, train: Trai
     else:
         _keep_result(study, claim, result, value)
     _tidy(claim.folder)
+
+
+def _config(claim: Claim, settings: Settings, parameters: Parameters) -> RunConfig:
+    config = trial_config(settings.config, settings.sweep, parameters)
+    board = board_of_run(config.training.tensorboard, claim.folder.name)
+    training = config.training.model_copy(update={"tensorboard": board})
+    return config.model_copy(update={"training": training})
 
 
 def _result(claim: Claim, config: RunConfig, settings: Settings, train: Trainer) -> RunResult:

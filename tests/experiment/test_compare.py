@@ -48,6 +48,8 @@ class Trainer:
         self.trained.append(folder.name)
         if folder.name in self.failing:
             raise ChildFailed(2, self.failing[folder.name])
+        on_line("epoch 1/1  epsilon 1.0000\n")
+        on_line("Files\n")
         folder.mkdir(exist_ok=True)
         tables = load_config(config).model_dump(mode="json")
         result = {**EMPTY, "config": tables, "interrupted": folder.name in self.interrupting}
@@ -123,6 +125,36 @@ def test_a_failure_does_not_end_the_rest(base, trainer, tmp_path):
     assert "dp-sgd-epsilon1-seed0: memory ran out" in said
     assert any("min left" in line for line in said)
     assert "none-seed0: accuracy 0.8400, 2 s" in said
+    kept = (tmp_path / "out" / "compare.log").read_text().splitlines()
+    assert [line.split("  ", 1)[1] for line in kept] == said
+
+
+def test_the_epochs_of_a_run_are_heard_and_no_more_of_it(base, trainer, tmp_path):
+    said = []
+    compare(planned_runs(base, [1.0], 1, ["none"]), tmp_path / "out", said.append)
+    assert said == [
+        "none-seed0: run 1 of 1",
+        "  epoch 1/1  epsilon 1.0000",
+        "none-seed0: accuracy 0.8400, 2 s",
+    ]
+
+
+def test_a_comparison_of_which_every_run_failed_goes_on(base, trainer, tmp_path):
+    runs = planned_runs(base, [1.0], 1, ["none"])
+    trainer.failing = {"none-seed0": "Error: no"}
+    assert compare(runs, tmp_path / "out").failures
+    trainer.failing = {}
+    assert not compare(runs, tmp_path / "out").failures
+
+
+def test_each_run_has_a_folder_of_curves(base):
+    base = base.model_copy(
+        update={"training": base.training.model_copy(update={"tensorboard": "boards"})}
+    )
+    runs = planned_runs(base, [1.0], 1)
+    boards = {run.method: run.config.training.tensorboard for run in runs}
+    assert boards["clipless"] == "boards/clipless-epsilon1-seed0"
+    assert (boards["none"], boards["dp-sgd"]) == ("boards/none-seed0", None)
 
 
 def test_runs_with_other_settings_are_not_mixed(base, trainer, tmp_path):
@@ -136,7 +168,8 @@ def test_runs_with_other_settings_are_not_mixed(base, trainer, tmp_path):
 
 def test_only_runs_are_left(base, trainer, tmp_path):
     compare(planned_runs(base, [1.0], 1, ["none"]), tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["none-seed0"]
+    left = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert left == ["compare.log", "none-seed0"]
     saved = json.loads((tmp_path / "out" / "none-seed0" / "result.json").read_text())
     assert saved["config"]["training"]["method"] == "none"
 

@@ -88,9 +88,9 @@ class FakeTraining:
 
 @pytest.fixture
 def make_settings():
-    def make(space=None, mean=None, **more):
+    def make(space=None, mean=None, overrides=(), **more):
         space = space or {"optimizer.learning_rate": {"low": 0.1, "high": 0.9}}
-        config = load_config(None, ["training.epochs=10"])
+        config = load_config(None, ["training.epochs=10", *overrides])
         return Settings(config, SweepSection(space=space, **more), mean)
 
     return make

@@ -115,6 +115,33 @@ def test_two_processes_then_more_trials(folder):
     assert len(list((folder / "runs/s/trials").glob("*/guarantee.txt"))) == 1
 
 
+def test_two_commands_share_a_storage(folder):
+    shared = ["--trials", 4, "--storage", f"sqlite:///{folder / 'shared.db'}", "--study", "both"]
+    outputs = [["--output", "runs/first"], ["--output", "runs/second"]]
+    both = [
+        subprocess.Popen(
+            command(folder, *shared, *output),
+            cwd=folder,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for output in outputs
+    ]
+    said = [process.communicate(timeout=240)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    found = [result_in(folder, name) for name in ("first", "second")]
+    here = [
+        [p.name for p in (folder / "runs" / n / "trials").iterdir()] for n in ("first", "second")
+    ]
+    assert sorted(here[0] + here[1]) == ["000", "001", "002", "003"] and all(here)
+    # Whoever ended first counted what had been spent by then, and said so.
+    last = max(found, key=lambda one: one["choosing"]["counted_trials"])
+    assert last["choosing"]["counted_trials"] == 4
+    check_costs(last)
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_was_interrupted_goes_on(folder, how):
     words = command(folder, "--trials", 2, epochs=30)

@@ -25,6 +25,16 @@ def test_trials_are_run_once_and_the_best_is_chosen(make_settings, begin, traini
     assert {c.data.validation_fraction for c in train.configs} == {0.2}
 
 
+def test_each_trial_has_a_folder_of_curves(make_settings, begin, training):
+    settings, train = make_settings(overrides=["training.tensorboard=boards"]), training()
+    study, place = begin(settings, trials=2)
+    work(study, settings, place, train)
+    boards = [config.training.tensorboard for config in train.configs]
+    assert boards == ["boards/000", "boards/001"]
+    # A run that ended, though its worker died before it said so, is not trained again.
+    assert {t.state for t in trial_records(study, place.folder)} == {"finished"}
+
+
 def test_a_larger_number_adds_trials(make_settings, begin, training):
     settings, train = make_settings(), training()
     for total in (1, 3, 2):
