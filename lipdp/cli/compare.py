@@ -163,7 +163,8 @@ def _report(folders: Sequence[Path], output: Path, as_json: bool, quiet: bool) -
     from lipdp.reports.grouping import sections
 
     runs, page = load_runs(folders), output / "compare.html"
-    notes = notes_on_unseen(folders)
+    others = {path.parent for path in output.glob("*/result.json")} - set(folders)
+    notes = notes_on_unseen(folders, sorted(others))
     write_pareto_report(runs, page, notes)
     cells = [cell for section in sections(runs) for cell in section.everything]
     radii = sorted({(u, r) for cell in cells for u in cell.units for r in cell.radii(u)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,7 +43,7 @@ def command(runs: tuple[Path, ...], output: Path, overwrite: bool, as_json: bool
     files = pareto_files(output)
     _check_output(files, overwrite)
     loaded = load_runs(runs)
-    notes = notes_on_unseen(run.folder for run in loaded)
+    notes = notes_on_unseen([run.folder for run in loaded])
     with _writing(output):
         write_pareto_report(loaded, output, notes)
     text = files[2].read_text(encoding="utf-8")
@@ -55,6 +56,9 @@ def command(runs: tuple[Path, ...], output: Path, overwrite: bool, as_json: bool
     for section in found:
         if section["privacy"]:
             click.echo(_price(section["title"], **section["privacy"]))
+    shared = [data for data, count in Counter(one["data"] for one in found).items() if count > 1]
+    for data in shared:
+        click.echo(f"{data}: the parts above use rows of the same data, so that their costs add up")
     for note in notes:
         click.echo(note)
     click.echo("")

@@ -18,15 +18,16 @@ class Clock:
 
     Args:
         path: The file, in the folder of the unfinished run.
+        anew: Whether the file there is that of another run.
 
     Raises:
         InvalidData: If the file is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, anew: bool = False) -> None:
         self._path = path
         self._started = time.monotonic()
-        self._earlier = _read(path) if path.exists() else 0.0
+        self._earlier = _read(path) if path.exists() and not anew else 0.0
 
     @property
     def seconds(self) -> float:

@@ -128,6 +128,9 @@ class Training:
         self.x, self.y, self.x_test, self.y_test = (
             np.load(folder / f"{name}.npy", mmap_mode="r") for name in arrays
         )
+        for name in arrays:
+            # Rows of people: none may stay in a file, however this process and its parent end.
+            (folder / f"{name}.npy").unlink()
         self.test_logits = tf.function(lambda rows: self.model(rows, training=False))
 
     def run(self) -> None:

@@ -50,7 +50,7 @@ class RunFolder:
                 received=str(self.path),
                 fix="Choose another --output, where you may write",
             ) from error
-        self._lock = _locked(self._staging)
+        self._lock = locked(self._staging)
         return self._staging
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -140,7 +140,7 @@ def _is_abandoned(folder: Path, process: int) -> bool:
     """By its number and by its lock: numbers come again, and differ between containers."""
     if process != os.getpid() and _is_alive(process):
         return False
-    lock = _locked(folder)
+    lock = locked(folder)
     if lock is None:
         return False
     os.close(lock)
@@ -158,7 +158,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _locked(folder: Path) -> int | None:
+def locked(folder: Path) -> int | None:
     """Locks a folder until the number returned is closed; None where it is locked or no folder."""
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -71,30 +71,31 @@ def train(
     Raises:
         LipdpError: For bad input, before anything is written.
         InvalidState: If the weights or scores that came out are not finite; what was spent stays in
-            the ledger of the unfinished run.
+            the ledger of the unfinished run. Or if another process trains the run.
     """
     check_rates(config)
     check_board(config.training.tensorboard, output)
     if config.training.method == "dp-sgd":
         check_dp_sgd(config)
     log, stop = RunLog(listener, config.certificates.radii[0]), StopCallback(stopper)
-    with RunFolder(output, overwrite=overwrite or can_resume(output)) as staging:
-        unfinished = Unfinished(output, config, overwrite=overwrite)
-        log.begin(output, _versions(), resumed=unfinished.exists)
-        rows = with_features(config, prepare_rows(config))
-        with unfinished.kept_if_begun():
-            model = _compiled(config, rows, unfinished)
-            log.keep_in(unfinished.log_path)
-            trained = _trained(model, config, rows, unfinished, log, stop)
-            log.on_message("certifying the held-out rows")
-            result = _result(trained, config, rows, output.name, unfinished)
-            result = result.model_copy(update={"interrupted": stop.stopped})
-            log.end(result)
-            _write(staging, trained, config, rows, result, output)
-            (staging / "train.log").write_text(log.text(), encoding="utf-8")
-            unfinished.clock.keep()
-    if not stop.stopped:
-        unfinished.remove()
+    folder = RunFolder(output, overwrite=overwrite or can_resume(output))
+    with Unfinished(output, config, overwrite=overwrite) as unfinished:
+        with folder as staging:
+            log.begin(output, _versions(), resumed=unfinished.exists)
+            rows = with_features(config, prepare_rows(config))
+            with unfinished.kept_if_begun():
+                model = _compiled(config, rows, unfinished)
+                log.keep_in(unfinished.log_path)
+                trained = _trained(model, config, rows, unfinished, log, stop)
+                log.on_message("certifying the held-out rows")
+                result = _result(trained, config, rows, output.name, unfinished)
+                result = result.model_copy(update={"interrupted": stop.stopped})
+                log.end(result)
+                _write(staging, trained, config, rows, result, output)
+                (staging / "train.log").write_text(log.text(), encoding="utf-8")
+                unfinished.clock.keep()
+        if not stop.stopped:
+            unfinished.remove()
     return TrainOutcome(result, output, lambda: logistic_regression(without_features(rows)))
 
 

@@ -8,16 +8,17 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import keras
 import pandas as pd
 
 from lipdp._version import __version__
 from lipdp.config import RunConfig
-from lipdp.errors import BudgetExhausted, InvalidData, InvalidValue
+from lipdp.errors import BudgetExhausted, InvalidData, InvalidState, InvalidValue
 from lipdp.experiment.clock import Clock, ClockCallback
-from lipdp.experiment.progress import public_logs
+from lipdp.experiment.epochs import Backup, EpochLog, read_epochs
+from lipdp.experiment.folder import locked
 from lipdp.experiment.stop import StopCallback
 from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
@@ -39,6 +40,8 @@ class Unfinished:
     Guarantees:
 
     * A run that is continued counts every step that ran before, and its time.
+    * One process at a time trains it.
+    * What an unfinished run spent is thrown away when another one begins in its place, not before.
     * Nothing of it that was measured on training rows without noise is a number to read.
 
     Args:
@@ -48,11 +51,13 @@ class Unfinished:
 
     Raises:
         InvalidValue: If there is an unfinished run of another configuration or version.
+        InvalidState: If another process trains the run.
     """
 
     def __init__(self, output: Path, config: RunConfig, *, overwrite: bool) -> None:
         self._folder = unfinished_folder(output)
-        self._config = _settings(config)
+        self._lock: int | None = None
+        self._config, self._replaces = _settings(config), False
         if self._folder.exists() and not self._is_same(output):
             if not overwrite:
                 spent = self.ledger_path.exists()
@@ -63,8 +68,28 @@ class Unfinished:
                     fix=f"Finish it with `lipdp train --resume {output}`, choose another --output, "
                     "or add --overwrite to throw it away",
                 )
-            self.remove()
-        self.clock = Clock(self._folder / _SECONDS)
+            self._replaces = True
+        self.clock = Clock(self._folder / _SECONDS, anew=self._replaces)
+
+    def __enter__(self) -> Self:
+        if self._folder.is_dir():
+            self._hold()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _hold(self) -> None:
+        """Keeps other processes out until this one ends, however it ends."""
+        self._lock = locked(self._folder)
+        if self._lock is None:
+            raise InvalidState(
+                "Another process trains this run now",
+                received=str(self._folder),
+                fix="Wait until it has ended, or choose another --output",
+            )
 
     def _is_same(self, output: Path) -> bool:
         path = self._folder / CONFIG_FILE
@@ -73,7 +98,7 @@ class Unfinished:
     @property
     def exists(self) -> bool:
         """Whether there is something to go on with."""
-        return (self._folder / _MODEL).is_file()
+        return not self._replaces and (self._folder / _MODEL).is_file()
 
     @property
     def log_path(self) -> Path:
@@ -100,7 +125,11 @@ class Unfinished:
 
     def begin(self, model: Sequential) -> None:
         """Keeps the untrained model; the last file to be written, so that it is whole or absent."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._replaces:
+            self.remove()
+        if self._lock is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._hold()
         text = json.dumps({"lipdp": __version__, "config": self._config})
         (self._folder / CONFIG_FILE).write_text(text, encoding="utf-8")
         self._keep_if_spent(model)
@@ -111,8 +140,8 @@ class Unfinished:
     def callbacks(self, stop: StopCallback) -> list[keras.callbacks.Callback]:
         """The backup of each epoch, and its publishable numbers; ``stop`` comes before them."""
         return [
-            _EpochLog(self._folder / _EPOCHS),
-            _Backup(self._folder / _BACKUP, stop),
+            EpochLog(self._folder / _EPOCHS),
+            Backup(self._folder / _BACKUP, stop),
             ClockCallback(self.clock),
         ]
 
@@ -125,6 +154,8 @@ class Unfinished:
         try:
             yield
         except BaseException:
+            if self._replaces or self._lock is None:
+                raise  # What lies there, if anything does, belongs to another run.
             # The ledger is on disk before anything is spent.
             if self.ledger_path.exists():
                 self.clock.keep()
@@ -162,13 +193,13 @@ class Unfinished:
 
     def history(self) -> pd.DataFrame:
         """One row an epoch, those before an interruption too."""
-        lines = (self._folder / _EPOCHS).read_text(encoding="utf-8").splitlines()
-        rows = {row["epoch"]: row for row in map(json.loads, lines)}
-        return pd.DataFrame([rows[epoch] for epoch in sorted(rows)])
+        return read_epochs(self._folder / _EPOCHS)
 
     def remove(self) -> None:
         """The run is finished, or thrown away."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._replaces = False
+        self.__exit__()
 
 
 def unfinished_config(output: Path) -> RunConfig:
@@ -257,28 +288,3 @@ def _read(path: Path, output: Path) -> dict[str, Any]:
             "--output",
         )
     return dict(config)
-
-
-class _EpochLog(keras.callbacks.Callback):
-    """Epsilon and held-out metrics; what was measured on training rows stays out."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self._path = path
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Appends one line."""
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"epoch": epoch + 1, **public_logs(logs)}) + "\n")
-
-
-class _Backup(keras.callbacks.BackupAndRestore):
-    """Keras' backup; an epoch that was stopped inside begins anew, with the weights reached."""
-
-    def __init__(self, folder: Path, stop: StopCallback) -> None:
-        super().__init__(str(folder), double_checkpoint=True, delete_checkpoint=False)
-        self._stop = stop
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Saves the weights, and the epoch to go on with."""
-        super().on_epoch_end(epoch - 1 if self._stop.inside_epoch else epoch, logs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 def to_json(found: Sequence[tuple[Section, Cost | None]]) -> str:
     """All sections as strict JSON; infinity is the text "inf"."""
     called = titles([section for section, _ in found])
-    parts = [{"title": title, **_section(*both)} for title, both in zip(called, found, strict=True)]
+    count = Counter(section.data for section, _ in found)
+    parts = [
+        {"title": title, **_section(section, cost, shared=count[section.data] > 1)}
+        for title, (section, cost) in zip(called, found, strict=True)
+    ]
     whole = {"confidence": CONFIDENCE, "sections": parts}
     return strict_json(whole) + "\n"
 
@@ -36,7 +41,7 @@ def to_table(runs: Sequence[LoadedRun]) -> pd.DataFrame:
     return table.assign(interrupted=[run.result.interrupted for run in runs])
 
 
-def _section(section: Section, cost: Cost | None) -> dict[str, Any]:
+def _section(section: Section, cost: Cost | None, *, shared: bool) -> dict[str, Any]:
     best = {id(cell) for method in section.methods for cell in front(section.of(method))}
     return {
         "data": section.data,
@@ -48,6 +53,7 @@ def _section(section: Section, cost: Cost | None) -> dict[str, Any]:
         "references": [_cell(cell) for cell in section.references],
         "robust_fronts": _robust_fronts(section),
         "privacy": None if cost is None else asdict(cost),
+        "other_sections_on_these_data": shared,
     }
 
 

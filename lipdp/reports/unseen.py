@@ -44,17 +44,23 @@ def outputs_inside(folder: Path) -> list[Path]:
     return sorted(path for path in found if path.name[0] != ".")
 
 
-def notes_on_unseen(runs: Iterable[Path]) -> list[str]:
-    """Names runs beside the given ones that spent what no result holds; empty if there are none."""
+def notes_on_unseen(runs: Sequence[Path], others: Iterable[Path] = ()) -> list[str]:
+    """A note on what was spent beside the given runs and they do not count; empty if nothing was.
+
+    Args:
+        runs: Folders of the runs that are counted.
+        others: Folders of runs that are not, finished or stopped.
+    """
     places = dict.fromkeys(run.absolute().parent for run in runs)
     beside = [output for one in places for output in outputs_inside(one)]
-    unseen = [str(output) for output in beside if _may_have_spent(output)]
-    if not unseen:
+    unseen = [output for output in beside if _may_have_spent(output)]
+    named = dict.fromkeys(str(path) for path in [*others, *unseen])
+    if not named:
         return []
     return [
-        "Not counted here: unfinished or failed runs beside these, which have spent too. If they"
-        " used the same rows, the price of having looked at all of them is higher; lipdp account"
-        f" runs tells it. They are: {', '.join(unseen)}."
+        "Not counted here: other, unfinished or failed runs beside these, which have spent too. If"
+        " they used the same rows, the price of having looked at all of them is higher; lipdp"
+        f" account runs tells it. They are: {', '.join(named)}."
     ]
 
 

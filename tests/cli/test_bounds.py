@@ -11,7 +11,7 @@ from lipdp.errors import UnsupportedLayer
 def test_the_table(run, experiment):
     result = run("bounds")
     assert result.exit_code == 0, result.output
-    assert experiment.calls == [{"source": None, "overrides": ()}]
+    assert experiment.calls == [{"source": None, "overrides": []}]
     assert [line.split() for line in result.stdout.splitlines()] == [
         ["layer", "variable", "output_bound", "lipschitz", "bound", "noise_stddev"],
         ["input", "-", "1", "1", "-", "-"],
@@ -34,11 +34,12 @@ def test_json(run, experiment):
 
 def test_source_and_overrides_are_passed_on(run, experiment, tmp_path):
     (tmp_path / "model.keras").write_text("")
-    run("bounds", "model.keras", "--set", "model.name=mlp", "--set", "training.epochs=3")
+    sets = ["--set", "model.name=mlp", "--set", "training.epochs=3"]
+    run("bounds", "model.keras", "--limit-rows", "9", *sets)
     assert experiment.calls == [
         {
             "source": Path("model.keras"),
-            "overrides": ("model.name=mlp", "training.epochs=3"),
+            "overrides": ["data.limit_rows=9", "model.name=mlp", "training.epochs=3"],
         }
     ]
 

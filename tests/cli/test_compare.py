@@ -107,6 +107,13 @@ def test_the_defaults(run, compared):
     assert compared.output.as_posix() == "runs/compare-adult"
 
 
+def test_which_rows_is_an_option(run, compared, tmp_path):
+    (tmp_path / "sets").mkdir()
+    assert run("compare", "--data-dir", "sets", "--limit-rows", "99").exit_code == 0
+    data = compared.planned[0].data
+    assert (data.dir, data.limit_rows) == ("sets", 99)
+
+
 def test_json_is_json_alone(run, compared):
     result = run("compare", "--methods", "none", "--seeds", "1", "--json")
     (row,) = json.loads(result.stdout)
@@ -123,6 +130,14 @@ def test_an_interval_of_shares_ends_at_one(run, compared):
     compared.accuracies = (0.99, 0.95)
     result = run("compare", "--methods", "none", "--seeds", "2")
     assert "0.9700 (0.7159-1.0000)" in result.stdout
+
+
+def test_other_runs_of_the_folder_are_named(run, compared, tmp_path):
+    arguments = ["compare", "--methods", "clipless", "--seeds", "1", "-o", "out"]
+    assert "Not counted" not in run(*arguments, "--epsilons", "8").stdout
+    said = run(*arguments, "--epsilons", "1").stdout
+    assert "Not counted here" in said and "out/clipless-8-0" in said
+    assert "Not counted here" in (tmp_path / "out" / "compare.html").read_text()
 
 
 def test_a_failure_shows_after_the_table(run, compared):

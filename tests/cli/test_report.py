@@ -76,6 +76,15 @@ def test_bad_input_is_a_sentence_and_exit_code_2(run, tmp_path, arguments, words
     assert list(tmp_path.iterdir()) == []
 
 
+def test_sections_on_the_same_data_add_up(run, write, experiment, tmp_path):
+    strict = {**experiment.fields["spent"], "delta": 1e-6}
+    said = run("report", write("a"), write("b", spent=strict)).stdout
+    assert "so that their costs add up" in said
+    sections = json.loads((tmp_path / "report.json").read_text())["sections"]
+    assert [one["other_sections_on_these_data"] for one in sections] == [True, True]
+    assert "add up" not in run("report", "a", "--overwrite").stdout
+
+
 def test_one_run_is_told_one_price(run, write):
     text = run("report", write("a")).stdout
     assert "the one private run costs epsilon 8 at delta 1e-05" in text

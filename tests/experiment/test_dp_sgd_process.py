@@ -28,6 +28,34 @@ def python(*arguments, **environment):
     )
 
 
+def own_data(config):
+    files = {"path": config.data.path, "schema_path": config.data.schema_path}
+    return {f"data.{key}": value for key, value in {"name": "", "target": "y", **files}.items()}
+
+
+@needs_tf_privacy
+@pytest.mark.slow
+def test_no_rows_stay_on_disk_however_it_ends(make_config, tmp_path):
+    options = {**own_data(make_config()), "training.epochs": "2000", "privacy.delta": "1e-4"}
+    sets = [word for key, value in options.items() for word in ("--set", f"{key}={value}")]
+    place = tmp_path / "temporary"
+    place.mkdir()
+    command = ["-m", "lipdp", "train", "--method", "dp-sgd", "--output", tmp_path / "out", *sets]
+    process = subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(place)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stdout:
+        if line.startswith("epoch "):
+            break
+    process.kill()
+    process.wait()
+    left = {path.name for path in place.glob("lipdp-*/*")}
+    assert "request.json" in left and not any(name.endswith(".npy") for name in left)
+
+
 @needs_tf_privacy
 @pytest.mark.slow
 def test_clipping_and_noise_are_what_they_should_be():
@@ -41,10 +69,7 @@ def test_clipping_and_noise_are_what_they_should_be():
 def test_a_network_trains_and_its_run_is_whole(make_config, tmp_path):
     config = make_config()
     options = {
-        "data.name": "",
-        "data.path": config.data.path,
-        "data.schema_path": config.data.schema_path,
-        "data.target": "y",
+        **own_data(config),
         "model.widths": "[8]",
         "model.bias_radius": "1.0",
         "privacy.delta": "1e-4",

@@ -1,7 +1,9 @@
 """A run that was interrupted is finished by the same command, and counts what ran before."""
 
 import contextlib
+import importlib
 import json
+import os
 
 import pandas as pd
 import pytest
@@ -16,6 +18,8 @@ from lipdp.errors import (
 )
 from lipdp.experiment import resume, train
 from lipdp.experiment.diverged import DivergenceCallback
+from lipdp.experiment.folder import locked
+from lipdp.experiment.rows import prepare_rows
 from lipdp.experiment.unfinished import spent_by
 from lipdp.privacy import PrivacyLedger
 
@@ -85,6 +89,59 @@ def test_other_settings_do_not_continue_it(make_config, tmp_path):
         train(make_config("privacy.epsilon=3"), output)
     result = train(make_config("privacy.epsilon=3"), output, overwrite=True).result
     assert result.spent.epsilon <= 3.0
+
+
+def test_nothing_is_thrown_away_before_another_run_begins(make_config, tmp_path):
+    output = tmp_path / "run"
+    interrupted(make_config(), output, STEPS)
+    spent = spent_by(output).steps
+    bad = make_config("data.target=nowhere")
+    with pytest.raises(InvalidConfig):
+        train(bad, output, overwrite=True)
+    assert spent_by(output).steps == spent > 0
+    # The first one goes on as if nothing had been.
+    assert train(make_config(), output).result.spent.steps == EPOCHS * STEPS
+
+
+def test_one_process_at_a_time_trains_a_run(make_config, tmp_path):
+    output = tmp_path / "run"
+    interrupted(make_config(), output, STEPS)
+    held = locked(tmp_path / ".run.unfinished")
+    for options in ({}, {"overwrite": True}):
+        with pytest.raises(InvalidState, match="Another process"):
+            train(make_config(), output, **options)
+    with pytest.raises(InvalidState, match="Another process"):
+        train(make_config("privacy.epsilon=3"), output, overwrite=True)
+    assert spent_by(output).steps > 0
+    os.close(held)
+    assert train(make_config(), output).result.spent.steps == EPOCHS * STEPS
+
+
+def test_two_that_begin_at_once_do_not_disturb_each_other(make_config, tmp_path, monkeypatch):
+    """The folder of the other run comes into being while this one reads its rows."""
+    folder = tmp_path / ".run.unfinished"
+    held = []
+
+    def read(config):
+        folder.mkdir()
+        (folder / "backup.privacy_ledger.json").write_text("of the other run")
+        held.append(locked(folder))
+        return prepare_rows(config)
+
+    monkeypatch.setattr(importlib.import_module("lipdp.experiment.train"), "prepare_rows", read)
+    with pytest.raises(InvalidState, match="Another process"):
+        train(make_config(), tmp_path / "run")
+    os.close(held[0])
+    assert [path.name for path in folder.iterdir()] == ["backup.privacy_ledger.json"]
+
+
+def test_a_line_that_a_full_disk_cut_costs_the_curve_a_point(make_config, tmp_path):
+    output = tmp_path / "run"
+    interrupted(make_config(), output, 2 * STEPS + 1)
+    with (tmp_path / ".run.unfinished" / "epochs.jsonl").open("a") as file:
+        file.write('{"epoch": 2, "eps\n[1]\n')
+    train(make_config(), output)
+    assert len(pd.read_csv(output / "history.csv")) == EPOCHS
 
 
 def test_a_failure_before_the_first_step_leaves_nothing(make_config, tmp_path):
