@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import tarfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from lipdp.datasets.base import DATA, ArrayDataset, Download, Samples
 from lipdp.datasets.images import image_files, read_images
 from lipdp.datasets.locate import first_existing
 from lipdp.datasets.pickles import read_pickle
+from lipdp.errors import InvalidData
 
 _FOLDER = "cifar-10-batches-py"
 _KERAS = "cifar-10-batches-py-target"
@@ -70,7 +70,9 @@ def _in_archive(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
                 stream = archive.extractfile(member)
                 if stream is not None and Path(member.name).name in names:
                     found[Path(member.name).name] = stream.read()
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+            _read_to_the_end(archive)
+    except Exception as error:
+        # A damaged archive can fail anywhere, with almost any error.
         raise damaged(path, error, "archive of CIFAR-10") from None
     for name in names:
         if name not in found:
@@ -78,14 +80,21 @@ def _in_archive(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
     return found
 
 
+def _read_to_the_end(archive: tarfile.TarFile) -> None:
+    """Behind the last file of a compressed archive lies the checksum of all of them."""
+    while archive.fileobj is not None and archive.fileobj.read(1 << 20):
+        pass
+
+
 def _batch(path: Path, name: str, content: bytes) -> tuple[np.ndarray, np.ndarray]:
     try:
-        batch = read_pickle(content)
+        return _arrays(path / name, read_pickle(content))
+    except InvalidData:
+        raise
     except Exception as error:
         # A damaged pickle can fail anywhere, with almost any error.
         why = error if isinstance(error, pickle.UnpicklingError) else "it cannot be read"
         raise damaged(path / name, why, _FORM) from None
-    return _arrays(path / name, batch)
 
 
 def _arrays(path: Path, batch: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -93,8 +102,9 @@ def _arrays(path: Path, batch: Any) -> tuple[np.ndarray, np.ndarray]:
         raise damaged(path, "it holds no data and labels", _FORM)
     data, labels = batch[b"data"], np.asarray(batch[b"labels"])
     fits = isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.ndim == 2
-    if not fits or data.shape[1] != 3072 or labels.shape != (len(data),):
-        raise damaged(path, "its arrays have another shape", _FORM)
+    fits = fits and data.shape[1] == 3072 and labels.shape == (len(data),)
+    if not fits or labels.dtype.kind not in "iu":
+        raise damaged(path, "its arrays have another shape or type", _FORM)
     return data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels
 
 

@@ -38,7 +38,11 @@ def read_idx(path: Path) -> np.ndarray:
     start = 4 + 4 * content[3]
     if len(content) < start:
         raise damaged(path, "its header is cut off", _FORM)
-    shape = np.frombuffer(content, ">u4", content[3], 4).tolist()
-    if len(content) - start != math.prod(shape):
+    shape = np.frombuffer(content[4:start], ">u4").tolist()
+    if not shape or len(content) - start != math.prod(shape):
         raise damaged(path, f"{len(content) - start} bytes for the shape {shape}", _FORM)
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    try:
+        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    except ValueError as error:
+        # More axes, or longer ones beside one of length 0, than an array can have.
+        raise damaged(path, error, _FORM) from None

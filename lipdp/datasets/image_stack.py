@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -67,15 +67,31 @@ class ImageStack:
                 received=image.size,
                 fix="Resize the images to one size, or correct the shape of the schema",
             )
-        return np.asarray(image.convert(_MODES[channels])).reshape(height, width, channels)
+        if image.mode.startswith(("I", "F")):
+            # Converting would cut off what is above 255, unsaid.
+            raise damaged(
+                self._path / name, "its pixels have more than 8 bits", "image of 8 bits a channel"
+            )
+        try:
+            plain = image.convert(_MODES[channels])
+        except ValueError as error:
+            raise damaged(self._path / name, error, "image of grey or RGB colours") from None
+        return np.asarray(plain).reshape(height, width, channels)
 
 
 class ImageReader:
-    """Opens images of a folder or of a .zip file."""
+    """Opens images of a folder or of a .zip file.
+
+    Args:
+        path: The folder or file.
+
+    Raises:
+        InvalidData: If it is neither, or damaged.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._archive = None if path.is_dir() else zipfile.ZipFile(path)
+        self._archive = None if path.is_dir() else _opened(path)
 
     def __enter__(self) -> ImageReader:
         return self
@@ -84,6 +100,13 @@ class ImageReader:
         if self._archive is not None:
             self._archive.close()
 
+    def files(self) -> list[PurePosixPath]:
+        """Every file, by its path inside."""
+        if self._archive is not None:
+            return list(self._members)
+        inside = (path for path in self._path.rglob("*") if path.is_file())
+        return [PurePosixPath(path.relative_to(self._path)) for path in inside]
+
     def open(self, name: PurePosixPath) -> Image.Image:
         """Decodes one image.
 
@@ -91,20 +114,31 @@ class ImageReader:
             InvalidData: If it is damaged.
         """
         try:
-            if self._archive is None:
-                content = (self._path / name).read_bytes()
-            else:
-                content = self._archive.read(str(name))
-            image = Image.open(io.BytesIO(content))
+            image = Image.open(io.BytesIO(self._content(name)))
             image.load()
-        except (
-            OSError,
-            ValueError,
-            SyntaxError,
-            EOFError,
-            Image.DecompressionBombError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ) as error:
+        except Exception as error:
+            # A damaged image or archive can fail anywhere, with almost any error.
             raise damaged(self._path / name, error, "image") from None
         return image
+
+    def _content(self, name: PurePosixPath) -> bytes:
+        if self._archive is None:
+            return (self._path / name).read_bytes()
+        try:
+            return self._archive.read(str(name))
+        except KeyError:
+            return self._archive.read(self._members.get(name, str(name)))
+
+    @cached_property
+    def _members(self) -> dict[PurePosixPath, str]:
+        """How the archive spells its files: the path of ``./cat/1.png`` is ``cat/1.png``."""
+        names = [] if self._archive is None else self._archive.namelist()
+        return {PurePosixPath(name): name for name in names if not name.endswith("/")}
+
+
+def _opened(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except Exception as error:
+        # A damaged list of files can fail anywhere, with almost any error.
+        raise damaged(path, error, ".zip file of images") from None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from lipdp.datasets._damaged import damaged
 from lipdp.datasets.base import Samples
 from lipdp.datasets.image_stack import ImageReader, ImageStack
 from lipdp.errors import InvalidData
@@ -56,10 +54,8 @@ def image_files(path: Path) -> ImageFiles:
     Raises:
         InvalidData: If it cannot be read, or holds no image.
     """
-    if path.is_dir():
-        found = [PurePosixPath(p.relative_to(path)) for p in path.rglob("*") if p.is_file()]
-    else:
-        found = _zipped(path)
+    with ImageReader(path) as reader:
+        found = reader.files()
     names = sorted(n for n in found if n.suffix.lower() in _SUFFIXES and not _hidden(n))
     if not names:
         raise InvalidData(
@@ -104,14 +100,6 @@ def _labels(path: Path, names: Sequence[PurePosixPath], depth: int) -> np.ndarra
                 fix="Use <class>/<image>, or train/<class>/<image> and test/<class>/<image>",
             )
     return np.array([name.parts[depth] for name in names])
-
-
-def _zipped(path: Path) -> list[PurePosixPath]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return [PurePosixPath(name) for name in archive.namelist()]
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise damaged(path, error, ".zip file of images") from None
 
 
 def _hidden(name: PurePosixPath) -> bool:

@@ -49,6 +49,11 @@ class StoredArray:
             )
         try:
             # ``numpy.load`` takes any other file for a pickle, and says how to run it.
-            return np.lib.format.open_memmap(self._path, mode="r")
-        except (OSError, EOFError, ValueError) as error:
+            mapped = np.lib.format.open_memmap(self._path, mode="r")
+            size, wanted = self._path.stat().st_size, mapped.offset + mapped.nbytes
+            if size != wanted:
+                raise ValueError(f"it has {size} bytes, and its header says {wanted}")
+            return mapped
+        except Exception as error:
+            # NumPy reads the header as a text of Python, which can fail with almost any error.
             raise damaged(self._path, error, ".npy file of numbers") from None

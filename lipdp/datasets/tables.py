@@ -76,11 +76,21 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
-        frame = pd.read_parquet(path, engine="pyarrow")
+        frame = pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+        _decode(frame)
+        return frame.rename(columns=lambda name: str(name).strip())
     except Exception as error:
         # A damaged file can fail anywhere inside the reader, with almost any error.
         raise _unreadable(path, str(error)) from None
-    return frame.reset_index(drop=True).rename(columns=lambda name: str(name).strip())
+
+
+def _decode(frame: pd.DataFrame) -> None:
+    """Pandas may decode text no sooner than it is used, where nothing names the file."""
+    for name, column in frame.items():
+        try:
+            column.to_numpy()
+        except Exception as error:
+            raise ValueError(f"a cell of the column {name!r} cannot be decoded") from error
 
 
 def _checked(frame: pd.DataFrame, path: Path) -> pd.DataFrame:

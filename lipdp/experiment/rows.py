@@ -24,6 +24,7 @@ from lipdp.preprocessing import (
     require_two_classes,
     train_test_split,
 )
+from lipdp.preprocessing.cells import texts
 from lipdp.preprocessing.feature_encoding import AnyEncoding
 from lipdp.training.units import grouped_rows
 
@@ -118,7 +119,8 @@ def _of_table(config: RunConfig, source: Any, schema: Schema) -> Rows:
     frame = source if data.limit_rows is None else source.head(data.limit_rows)
     labels = schema.encode_target(frame)
     features = schema.encode(frame).astype(config.training.dtype)
-    names = _groups(frame, schema, data)
+    with schema.naming(str(frame.attrs.get("file", ""))):
+        names = _groups(frame, schema, data)
     train, test = _split(labels, names, config)
     groups = None if names is None else names[train]
     return Rows(schema, features[train], labels[train], features[test], labels[test], groups)
@@ -193,9 +195,16 @@ def _groups(frame: pd.DataFrame, schema: Schema, data: DataSection) -> np.ndarra
             received=data.group,
             fix='Set its kind to "ignore" there',
         )
-    if frame[data.group].isna().any():
-        raise InvalidData("The column of users has gaps", received=data.group)
-    return frame[data.group].astype(str).to_numpy()
+    # Text as everywhere else: "bob" and "bob " are one user, whose rows one promise covers.
+    users = texts(frame[data.group])
+    blank = users.count("")
+    if blank:
+        raise InvalidData(
+            f"The column of users is blank in {blank} of {len(users)} rows",
+            received=data.group,
+            fix="Fill it in or drop these rows: nobody knows how many users they are",
+        )
+    return np.array(users, dtype=object)
 
 
 def _split(

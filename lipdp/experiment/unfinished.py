@@ -264,7 +264,8 @@ def _settings(config: RunConfig) -> dict[str, Any]:
     """The configuration with whole paths: a run may go on from another folder."""
     plain = config.model_dump(mode="json")
     for section, key in PATHS:
-        if plain[section].get(key) is not None:
+        # Options that are free may hold anything else, which is refused where it is used.
+        if isinstance(plain[section].get(key), str):
             plain[section][key] = os.path.abspath(plain[section][key])
     return plain
 

@@ -20,6 +20,7 @@ PATHS = (
     ("data", "schema_path"),
     ("data", "dir"),
     ("data", "labels"),
+    ("features", "path"),
     ("training", "tensorboard"),
 )
 _BEFORE, _AFTER = ".", ".unfinished"

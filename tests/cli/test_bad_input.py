@@ -193,6 +193,10 @@ CASES = {
     "unknown loss": ([*OWN, "--set", "loss.name=mse"], ["mse", "hinge"]),
     "unknown optimizer": ([*OWN, "--set", "optimizer.name=Magic"], ["Magic", "Adam"]),
     "option of another model": ([*OWN, "--set", "model.depth=3"], ["model.depth", "mlp", "widths"]),
+    "features of no file": (
+        [*OWN, "--set", "features.name=file", "--set", "features.path=3"],
+        ["features", "path"],
+    ),
     "no equals sign": ([*OWN, "--set", "training.epochs"], ["key=value", "training.epochs"]),
     "open bracket": ([*OWN, "--set", "model.widths=[1,"], ["TOML", "bracket"]),
     "unknown sampling": ([*OWN, "--sampling", "lucky"], ["lucky", "poisson"]),

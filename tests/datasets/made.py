@@ -12,6 +12,9 @@ import zipfile
 import numpy as np
 from PIL import Image
 
+#: In an entry of the list of a .zip: what zipfile cannot read, as a position and a value.
+LOCKED = {"password": (8, 0x01), "strong encryption": (8, 0x41), "deflate64": (10, 9)}
+
 CIFAR_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
@@ -59,14 +62,15 @@ def as_python2(value):
     return stream.getvalue().replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
 
 
-def batch(rows, seed):
+def batch(rows, seed, blank=False):
     labels = [int(i) % 10 for i in range(rows)]
-    return as_python2({b"data": pixels(rows, 3072, seed=seed), b"labels": labels})
+    data = np.zeros((rows, 3072), np.uint8) if blank else pixels(rows, 3072, seed=seed)
+    return as_python2({b"data": data, b"labels": labels})
 
 
-def cifar_batches(rows=20):
+def cifar_batches(rows=20, blank=False):
     names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
-    return {name: batch(rows, seed) for seed, name in enumerate(names)}
+    return {name: batch(rows, seed, blank) for seed, name in enumerate(names)}
 
 
 def write_cifar_folder(folder, rows=20):
@@ -75,9 +79,9 @@ def write_cifar_folder(folder, rows=20):
         (folder / name).write_bytes(content)
 
 
-def write_cifar_archive(path, rows=20):
+def write_cifar_archive(path, rows=20, blank=False):
     with tarfile.open(path, "w:gz") as archive:
-        for name, content in cifar_batches(rows).items():
+        for name, content in cifar_batches(rows, blank).items():
             member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
@@ -103,3 +107,14 @@ def zip_folder(folder, path):
     with zipfile.ZipFile(path, "w") as archive:
         for file in sorted(folder.rglob("*")):
             archive.write(file, file.relative_to(folder))
+
+
+def lock(path, way):
+    """Says in the list of a .zip that its files are locked, in one of the ways of LOCKED."""
+    position, value = LOCKED[way]
+    content = bytearray(path.read_bytes())
+    entry = content.find(b"PK\x01\x02")
+    while entry >= 0:
+        content[entry + position] = value
+        entry = content.find(b"PK\x01\x02", entry + 1)
+    path.write_bytes(content)

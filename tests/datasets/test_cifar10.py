@@ -67,13 +67,26 @@ def test_damaged_batches(made, tmp_path):
     good = (folder / "data_batch_2").read_bytes()
     wrong = {b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}
     floats = {b"data": np.zeros((1, 3072)), b"labels": [1]}
+    lists = {b"data": np.zeros((2, 3072), np.uint8), b"labels": [1, [2]]}
+    names = {b"data": np.zeros((1, 3072), np.uint8), b"labels": [b"cat"]}
     cases = [good[:-500], good[:10], b"", b"\x80\x02garbage", pickle.dumps(Bomb())]
-    cases += [pickle.dumps(value) for value in ([1], {b"data": 1}, wrong, floats)]
+    cases += [pickle.dumps(value) for value in ([1], {b"data": 1}, wrong, floats, lists, names)]
     for content in cases:
         (folder / "data_batch_2").write_bytes(content)
         with pytest.raises(InvalidData, match=r"damaged.*data_batch_2"):
             load(tmp_path)
     (folder / "data_batch_2").unlink()
+    with pytest.raises(InvalidData, match="damaged"):
+        load(tmp_path)
+
+
+def test_an_archive_of_which_a_pixel_changed(made, tmp_path):
+    path = tmp_path / "cifar-10-python.tar.gz"
+    made.write_cifar_archive(path)
+    content = bytearray(path.read_bytes())
+    # The checksum at the end: it is compared only when everything was read.
+    content[-6] ^= 1
+    path.write_bytes(content)
     with pytest.raises(InvalidData, match="damaged"):
         load(tmp_path)
 

@@ -31,6 +31,9 @@ BAD = {
     "values missing": gzip.compress(RAW[:-1]),
     "values too many": gzip.compress(RAW + b"1"),
     "header cut off": gzip.compress(RAW[:9]),
+    "no axes": gzip.compress(b"\x00\x00\x08\x00\x07"),
+    "too many axes": gzip.compress(b"\x00\x00\x08\x28" + bytes([0, 0, 0, 1] * 40) + b"\x07"),
+    "too long axes": gzip.compress(b"\x00\x00\x08\x04" + bytes(4) + b"\xff" * 12),
     "other type": gzip.compress(b"\x00\x00\x0d" + RAW[3:]),
     "other bytes": gzip.compress(b"P5 28 28" + RAW),
 }

@@ -1,5 +1,9 @@
+import io
+import zipfile
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from lipdp.datasets.images import image_files, read_images
 from lipdp.errors import InvalidData
@@ -66,6 +70,21 @@ def test_damaged_images(made, folder):
         read(folder).x[:]
 
 
+def test_colours_that_have_no_other_form(folder):
+    stream = io.BytesIO()
+    Image.new("LAB", SHAPE[1::-1]).save(stream, "TIFF")
+    (folder / "dog" / "001.png").write_bytes(stream.getvalue())
+    with pytest.raises(InvalidData, match=r"LAB.*dog/001.png"):
+        read(folder, (*SHAPE[:2], 1)).x[:]
+
+
+def test_pixels_of_more_than_a_byte_are_refused(folder):
+    deep = np.full(SHAPE[:2], 300, np.uint16)
+    Image.fromarray(deep).save(folder / "dog" / "001.png")
+    with pytest.raises(InvalidData, match=r"more than 8 bits.*dog/001.png"):
+        read(folder, (*SHAPE[:2], 1)).x[:]
+
+
 def test_places_without_images(tmp_path):
     with pytest.raises(InvalidData, match="no images"):
         image_files(tmp_path)
@@ -89,4 +108,69 @@ def test_a_zip_cut_off(made, folder, tmp_path):
     content[60:90] = bytes(30)
     path.write_bytes(content)
     with pytest.raises(InvalidData, match="damaged"):
+        read(path).x[:]
+
+
+def write_zip(folder, path, *more, before="./"):
+    """As ``bsdtar -a -cf own.zip ./cat ./dog`` writes it, with the folders."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("./", *(f"./{name}/" for name in CLASSES), *more):
+            archive.writestr(name, b"")
+        for file in sorted(folder.rglob("*.png")):
+            archive.writestr(f"{before}{file.relative_to(folder)}", file.read_bytes())
+
+
+@pytest.mark.parametrize("before", ["./", "././", ".//"])
+def test_names_in_a_zip_may_begin_with_a_dot(folder, tmp_path, before):
+    path = tmp_path / "own.zip"
+    write_zip(folder, path, "./dog/folder.png/", before=before)
+    assert image_files(path).names == image_files(folder).names
+    assert image_files(path).shape() == SHAPE
+    np.testing.assert_array_equal(read(path).x[:], read(folder).x[:])
+    assert read(path).y.tolist() == read(folder).y.tolist()
+
+
+def test_two_spellings_are_one_image(folder, tmp_path):
+    path = tmp_path / "own.zip"
+    write_zip(folder, path, before="")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("./cat/000.png", (folder / "cat" / "000.png").read_bytes())
+    np.testing.assert_array_equal(read(path).x[:], read(folder).x[:])
+
+
+def test_a_zip_that_changes_behind_our_back(made, folder, tmp_path):
+    path = tmp_path / "own.zip"
+    made.zip_folder(folder, path)
+    stack = read(path).x
+    made.zip_folder(folder / "cat", path)
+    with pytest.raises(InvalidData, match=r"damaged.*no item named 'cat/000.png'"):
+        stack[:]
+    for content in (b"", b"no archive"):
+        path.write_bytes(content)
+        with pytest.raises(InvalidData, match="damaged"):
+            stack[:]
+    path.unlink()
+    with pytest.raises(InvalidData, match="No such file"):
+        stack[:]
+
+
+def test_a_zip_with_a_password(made, folder, tmp_path):
+    for way in made.LOCKED:
+        made.zip_folder(folder, tmp_path / "own.zip")
+        made.lock(tmp_path / "own.zip", way)
+        files = image_files(tmp_path / "own.zip")
+        for use in (files.shape, lambda files=files: read_images(files, SHAPE).x[:]):
+            with pytest.raises(InvalidData, match=r"damaged.*own\.zip.*without a password"):
+                use()
+
+
+def test_a_damaged_zip_of_lzma(folder, tmp_path):
+    path, content = tmp_path / "own.zip", (folder / "cat" / "000.png").read_bytes()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("cat/000.png", content)
+    damaged = bytearray(path.read_bytes())
+    # Behind the name and four bytes: which kind of LZMA.
+    damaged[damaged.index(b"cat/000.png") + len("cat/000.png") + 4] = 255
+    path.write_bytes(damaged)
+    with pytest.raises(InvalidData, match=r"damaged.*cat/000.png"):
         read(path).x[:]

@@ -38,10 +38,12 @@ def test_damaged_files(tmp_path, path):
     np.savez(tmp_path / "several.npz", x=VALUES)
     (tmp_path / "several.npz").rename(tmp_path / "several.npy")
     (tmp_path / "cut.npy").write_bytes(content[:-8])
+    (tmp_path / "longer.npy").write_bytes(content.replace(b"(10, 3)", b"(10, 2)"))
+    (tmp_path / "brace.npy").write_bytes(content.replace(b", }", b", x"))
     (tmp_path / "header.npy").write_bytes(content[:40])
     (tmp_path / "empty.npy").write_bytes(b"")
     (tmp_path / "text.npy").write_text("1,2,3\n4,5,6\n")
-    names = ("objects", "number", "several", "cut", "header", "empty", "text")
+    names = ("objects", "number", "several", "cut", "longer", "brace", "header", "empty", "text")
     for name in names:
         with pytest.raises(InvalidData, match="damaged") as caught:
             StoredArray(tmp_path / f"{name}.npy")

@@ -1,3 +1,4 @@
+import io
 import zipfile
 
 import numpy as np
@@ -100,3 +101,36 @@ def test_damaged_files_are_read_or_refused(tmp_path_factory, position, byte, cut
         read_npz(path)
     except InvalidData as error:
         assert str(path) in str(error) and "pickle" not in str(error)
+
+
+def test_a_password(made, tmp_path):
+    for way in made.LOCKED:
+        path = written(tmp_path, x=X, y=Y)
+        made.lock(path, way)
+        with pytest.raises(InvalidData, match=r"damaged.*t\.npz.*without a password"):
+            read_npz(path)
+
+
+def test_a_header_without_its_end(tmp_path):
+    path, stream = tmp_path / "t.npz", io.BytesIO()
+    np.save(stream, X)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", stream.getvalue().replace(b", }", b", x"))
+    with pytest.raises(InvalidData, match=r"damaged, or no \.npz file"):
+        read_npz(path)
+
+
+def test_a_header_that_asks_for_less(tmp_path):
+    path = written(tmp_path, x=np.arange(20000.0).reshape(5000, 4), y=Y)
+    path.write_bytes(path.read_bytes().replace(b"(5000, 4)", b"(5000, 3)"))
+    with pytest.raises(InvalidData, match="longer than its header says"):
+        read_npz(path)
+
+
+def test_a_header_that_numpy_would_trust_as_a_pickle(tmp_path):
+    path, long = tmp_path / "t.npz", b"\x93NUMPY\x01\x00" + (60000).to_bytes(2, "little")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", long + b" " * 60000)
+    with pytest.raises(InvalidData, match="is large and may not be safe") as found:
+        read_npz(path)
+    assert "pickle" not in str(found.value)

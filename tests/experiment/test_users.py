@@ -50,6 +50,19 @@ def make_config(tmp_path):
     return make
 
 
+def with_users(folder, change, form="csv"):
+    """Writes the table again, with other users; returns the override that reads it."""
+    table = pd.read_csv(folder / "t.csv", float_precision="round_trip")
+    table["user"] = change(table["user"])
+    path = folder / f"users.{form}"
+    if form == "csv":
+        table.to_csv(path, index=False)
+    else:
+        pytest.importorskip("pyarrow", exc_type=ImportError)
+        table.to_parquet(path)
+    return f"data.path={path}"
+
+
 def test_users_are_on_one_side_and_give_at_most_m_rows(make_config):
     rows = prepare_rows(make_config())
     counts = pd.Series(rows.groups).value_counts()
@@ -73,3 +86,27 @@ def test_bad_columns_of_users_are_refused(make_config):
         prepare_rows(make_config(kind="number"))
     with pytest.raises(InvalidConfig, match="together"):
         make_config("data.max_examples_per_user=")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("blank", ["", "  ", None, np.nan])
+def test_rows_of_nobody_are_refused(make_config, tmp_path, form, blank):
+    make_config()
+    gaps = np.isin(np.arange(600), (5, 77, 599))
+    path = with_users(tmp_path, lambda users: users.astype(str).mask(gaps, blank), form)
+    with pytest.raises(InvalidData, match=r"users\.\w+ \(schema .*3 of 600 rows") as found:
+        prepare_rows(make_config(path))
+    assert "'user'" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda u: u.astype(str) + np.where(np.arange(600) % 2, " ", ""), lambda u: u.astype(float)],
+    ids=["spaces", "fractions"],
+)
+def test_one_text_is_one_user(make_config, tmp_path, change):
+    seeded = ["privacy.seed=1"]
+    wanted = prepare_rows(make_config(*seeded))
+    found = prepare_rows(make_config(*seeded, with_users(tmp_path, change, "parquet")))
+    assert found.groups.tolist() == wanted.groups.tolist()
+    np.testing.assert_array_equal(found.x_train, wanted.x_train)

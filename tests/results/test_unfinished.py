@@ -37,6 +37,16 @@ def test_only_a_stopped_run_of_the_same_settings_goes_on():
     assert not is_begun_by(stopped(SETTINGS), {**whole, "data": {"path": "/else/where/u.csv"}})
 
 
+def test_an_extractor_is_the_same_from_every_folder():
+    mine = {"features": {"name": "file", "path": "e.keras"}}
+    for path, is_it in (("/else/where/e.keras", True), ("/else/where/f.keras", False)):
+        assert is_begun_by(stopped(mine), {"features": {**mine["features"], "path": path}}) is is_it
+    for other in ({"name": "none"}, {"name": "file", "path": None}, None):
+        settings = {**SETTINGS, "features": other}
+        assert is_begun_by(stopped(settings), settings)
+        assert not is_begun_by(stopped(settings), mine)
+
+
 @pytest.mark.parametrize("text", [None, "{", "[]", json.dumps({"config": 3})])
 def test_damaged_settings_are_refused(tmp_path, text):
     folder = unfinished_folder(tmp_path / "a")
