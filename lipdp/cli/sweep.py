@@ -64,6 +64,10 @@ def command(
 
     The same command goes on with a sweep that was interrupted; a larger --trials adds to it.
 
+    Where machines share a storage, only the machine that runs a trial knows what it has spent until
+    it ends; elsewhere it counts as infinite. If a machine is gone for good, copy its folder trials,
+    hidden files too, into that of another machine's output, whose command goes on with its trials.
+
     \b
     Examples:
       lipdp sweep configs/adult-sweep.toml --trials 20 --jobs 2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -43,8 +44,22 @@ class Claim:
 
 
 def tickets(study: optuna.Study) -> list[FrozenTrial]:
-    """The trials that count, by number; one that machines began beyond the total does not."""
-    return [t for t in study.get_trials(deepcopy=False) if not t.user_attrs.get(_SURPLUS)]
+    """The trials that count, by number; one that was dropped before it began does not."""
+    return [t for t in study.get_trials(deepcopy=False) if not _never_begins(t)]
+
+
+def is_claimed(trial: FrozenTrial) -> bool:
+    """Whether a worker took the trial, so that it may have spent something."""
+    return _CLAIM in trial.user_attrs
+
+
+def is_here(trial: FrozenTrial, folder: Path) -> bool:
+    """Whether the trial is, or was, run in this folder, which then holds its ledger."""
+    try:
+        token = _lock_path(folder, trial.number).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return is_claimed(trial) and token == trial.user_attrs[_CLAIM]
 
 
 def claim(
@@ -64,48 +79,91 @@ def claim(
         folder: Of the runs.
         name: Of the run of a trial, from its number.
     """
+    drop_unclaimed(study)
     return _abandoned(study, folder) or _new(study, total, folder, name)
+
+
+def drop_unclaimed(study: optuna.Study) -> None:
+    """Drops trials whose worker died before it claimed them: they spent nothing.
+
+    Guarantees:
+        * A trial that is dropped is never run, whatever the clocks of machines say: a worker claims
+          and then looks for the mark, this marks and then looks for the claim, so one gives way.
+    """
+    for trial in tickets(study):
+        if _is_running(trial) and not is_claimed(trial) and _age(trial) > _UNCLAIMED:
+            _drop_unless_claimed(study, trial._trial_id)
+
+
+def _drop_unless_claimed(study: optuna.Study, trial_id: int) -> None:
+    if is_claimed(_now(study, trial_id)):
+        return
+    _mark(study, trial_id)
+    if not is_claimed(_now(study, trial_id)):
+        _drop(study, trial_id)
 
 
 def _abandoned(study: optuna.Study, folder: Path) -> Claim | None:
     import optuna
 
     for trial in tickets(study):
-        if trial.state != optuna.trial.TrialState.RUNNING:
+        if not _is_running(trial) or not is_claimed(trial):
             continue
-        token = trial.user_attrs.get(_CLAIM)
-        if token is None:
-            _drop_if_old(study, trial)
+        lock = _lock(_lock_path(folder, trial.number))
+        if lock is None or lock.read() != trial.user_attrs[_CLAIM]:
             continue
-        lock = _lock(folder / f".{trial.number}.lock")
-        if lock is None or lock.read() != token:
-            continue
-        if _state(study, trial) == optuna.trial.TrialState.RUNNING:
+        now = _now(study, trial._trial_id)
+        if _gave_way(now):
+            _drop(study, trial._trial_id)
+        elif _is_running(now):
             mine = optuna.Trial(study, trial._trial_id)
-            attempts = int(trial.user_attrs.get(_ATTEMPTS, 1)) + 1
+            attempts = int(now.user_attrs.get(_ATTEMPTS, 1)) + 1
             mine.set_user_attr(_ATTEMPTS, attempts)
-            return Claim(mine, folder / trial.user_attrs[_FOLDER], attempts, lock)
+            return Claim(mine, folder / now.user_attrs[_FOLDER], attempts, lock)
     return None
 
 
 def _new(study: optuna.Study, total: int, folder: Path, name: Callable[[int], str]) -> Claim | None:
-    if len(tickets(study)) >= total:
-        return None
-    trial = study.ask()
-    if sum(other.number < trial.number for other in tickets(study)) >= total:
-        _drop(study, trial._trial_id, trial.number)
-        return None
+    while len(tickets(study)) < total:
+        trial = study.ask()
+        if sum(other.number < trial.number for other in tickets(study)) >= total:
+            _drop(study, trial._trial_id)
+            return None
+        mine = _claimed(study, trial, folder, name)
+        if mine is not None:
+            return mine
+        _drop(study, trial._trial_id)
+    return None
+
+
+def _claimed(
+    study: optuna.Study, trial: optuna.Trial, folder: Path, name: Callable[[int], str]
+) -> Claim | None:
+    """None if another worker took this one for dead and dropped the trial."""
+    from optuna.exceptions import UpdateFinishedTrialError
+
     folder.mkdir(parents=True, exist_ok=True)
-    lock, token = _lock(folder / f".{trial.number}.lock", make=True), uuid.uuid4().hex
+    lock, token = _lock(_lock_path(folder, trial.number), make=True), uuid.uuid4().hex
     if lock is None:
         return None
     lock.truncate(0)
     lock.write(token)
     lock.flush()
     os.fsync(lock.fileno())
-    trial.set_user_attr(_FOLDER, name(trial.number))
-    trial.set_user_attr(_CLAIM, token)
-    return Claim(trial, folder / trial.user_attrs[_FOLDER], 1, lock)
+    try:
+        trial.set_user_attr(_FOLDER, name(trial.number))
+        trial.set_user_attr(_CLAIM, token)
+        if not _gave_way(_now(study, trial._trial_id)):
+            trial.set_user_attr(_ATTEMPTS, 1)
+            return Claim(trial, folder / trial.user_attrs[_FOLDER], 1, lock)
+    except UpdateFinishedTrialError:
+        pass  # Dropped before it was claimed.
+    lock.close()
+    return None
+
+
+def _lock_path(folder: Path, number: int) -> Path:
+    return folder / f".{number}.lock"
 
 
 def _lock(path: Path, *, make: bool = False) -> IO[str] | None:
@@ -121,19 +179,42 @@ def _lock(path: Path, *, make: bool = False) -> IO[str] | None:
     return file
 
 
-def _state(study: optuna.Study, trial: FrozenTrial) -> optuna.trial.TrialState:
-    return study._storage.get_trial(trial._trial_id).state
+def _now(study: optuna.Study, trial_id: int) -> FrozenTrial:
+    return study._storage.get_trial(trial_id)
 
 
-def _drop_if_old(study: optuna.Study, trial: FrozenTrial) -> None:
+def _is_running(trial: FrozenTrial) -> bool:
+    return trial.state.name == "RUNNING"
+
+
+def _age(trial: FrozenTrial) -> timedelta:
+    # The storage keeps UTC and tells local time, which jumps twice a year.
     started = trial.datetime_start
-    if started is not None and datetime.now() - started > _UNCLAIMED:
-        _drop(study, trial._trial_id, trial.number)
+    return timedelta(0) if started is None else datetime.now(UTC) - started.astimezone(UTC)
 
 
-def _drop(study: optuna.Study, trial_id: int, number: int) -> None:
+def _gave_way(trial: FrozenTrial) -> bool:
+    """Whether it was marked before it began; then its worker does not begin it."""
+    return bool(trial.user_attrs.get(_SURPLUS)) and _ATTEMPTS not in trial.user_attrs
+
+
+def _never_begins(trial: FrozenTrial) -> bool:
+    # Claimed and marked at once it may have begun this moment, unless it has ended.
+    return _gave_way(trial) and (not is_claimed(trial) or trial.state.name == "FAIL")
+
+
+def _mark(study: optuna.Study, trial_id: int) -> None:
+    from optuna.exceptions import UpdateFinishedTrialError
+
+    with contextlib.suppress(UpdateFinishedTrialError):
+        study._storage.set_trial_user_attr(trial_id, _SURPLUS, True)
+
+
+def _drop(study: optuna.Study, trial_id: int) -> None:
     """It never began, so it spent nothing."""
-    import optuna
+    from optuna.exceptions import UpdateFinishedTrialError
+    from optuna.trial import TrialState
 
-    study._storage.set_trial_user_attr(trial_id, _SURPLUS, True)
-    study.tell(number, state=optuna.trial.TrialState.FAIL)
+    _mark(study, trial_id)
+    with contextlib.suppress(UpdateFinishedTrialError):
+        study._storage.set_trial_state_values(trial_id, TrialState.FAIL)

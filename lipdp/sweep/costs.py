@@ -24,6 +24,19 @@ _HYPOTHETICAL = (
     "drawn at random and in secret with this mean, each with settings drawn by itself, none "
     "pruned: lipdp sweep --random-trials does that."
 )
+_LOST = (
+    "Not a cost of this sweep: what a trial spent is not known, so nothing bounds it. Whoever "
+    "publishes a run pays for all of them together."
+)
+_ELSEWHERE = (
+    "Another machine runs what is missing, or did until it died: repeat the command when it has "
+    "ended there. If that machine is gone for good, copy its folder trials, hidden files too, into "
+    "the one here, and the same command goes on with it. If that folder is lost too, no finite "
+    "epsilon holds for this sweep."
+)
+_DAMAGED = "The record is lost or damaged, so no finite epsilon holds for this sweep."
+#: The default of up to 10^5 rows, where no trial came so far as to say how many there are.
+_DELTA = 1e-5
 _SEED = "a seed was given: whoever knows it can recompute the noise"
 
 
@@ -37,7 +50,8 @@ def cost_of_choosing(
     """What was spent, and what may be claimed of the chosen run.
 
     Guarantees:
-        * ``together`` composes the ledgers of all trials: finished, pruned, failed and running.
+        * ``together`` composes the ledgers of all trials: finished, pruned, failed and running. It
+          is infinite if one is not known here, as that of a trial that another machine runs.
         * ``epsilon`` is the cost of the best of a random number of trials only where the sweep was
           one and every trial has ended; otherwise it is ``together``.
 
@@ -51,21 +65,21 @@ def cost_of_choosing(
     Returns:
         None if nothing was spent.
     """
-    delta = max((t.delta for t in trials if t.delta), default=settings.config.privacy.delta)
-    ledgers = [PrivacyLedger.from_json(t.ledger) for t in trials if t.ledger]
-    if delta is None or not ledgers:
+    ledgers = {t.number: PrivacyLedger.from_json(t.ledger) for t in trials if t.ledger}
+    if not ledgers:
         return None
+    privacy, best = settings.config.privacy, chosen(trials)
+    delta = max((t.delta for t in trials if t.delta), default=privacy.delta or _DELTA)
     final = all(t.state != "running" for t in trials)
-    accountant, best = settings.config.privacy.accountant, chosen(trials)
-    together = composed(ledgers, delta, accountant=accountant).epsilon
+    together = composed(ledgers.values(), delta, accountant=privacy.accountant).epsilon
     repeat = _repeat(settings, trials, delta, complete and final, planned)
     return Choosing(
         delta=delta,
-        accountant=accountant,
-        adjacency=ledgers[0].adjacency,
+        accountant=privacy.accountant,
+        adjacency=privacy.adjacency,
         alone=None
         if best is None or not best.ledger
-        else PrivacyLedger.from_json(best.ledger).epsilon(delta, accountant=accountant),
+        else ledgers[best.number].epsilon(delta, accountant=privacy.accountant),
         together=together,
         counted_trials=len(ledgers),
         repeat=repeat,
@@ -74,6 +88,7 @@ def cost_of_choosing(
         final=final,
         not_private="" if settings.config.privacy.seed is None else _SEED,
         not_covered=_not_covered(settings),
+        unknown_trials=[number for number, one in ledgers.items() if one.unknown_history],
     )
 
 
@@ -89,17 +104,35 @@ def cost_notes(cost: Choosing) -> list[str]:
         f"With all that were tried ({cost.counted_trials}), pruned and failed ones included: "
         f"epsilon {decimals_up(cost.together)}{so_far}."
     )
+    if cost.unknown_trials:
+        notes.append(_missing(cost))
     if cost.repeat is not None:
         notes.append(
             f"The best of a random number of trials, {cost.repeat.mean:g} on average: epsilon "
             f"{decimals_up(cost.repeat.epsilon)}. {cost.repeat.words}"
         )
     if cost.alone is not None:
-        notes.append(f"What may be claimed of the chosen run: epsilon {decimals_up(cost.epsilon)}.")
+        notes.append(_claim(cost))
     if cost.not_private:
         notes.append(f"NOT PRIVATE: {cost.not_private}.")
     at = f"All of it at delta {cost.delta:g}, by {cost.accountant}, under {cost.adjacency}."
     return [*notes, at, *(f"Not covered: {text}" for text in cost.not_covered)]
+
+
+def _missing(cost: Choosing) -> str:
+    noun = "trial" if len(cost.unknown_trials) == 1 else "trials"
+    numbers = ", ".join(map(str, cost.unknown_trials))
+    reason = _DAMAGED if cost.final else _ELSEWHERE
+    return f"What {noun} {numbers} spent is not known here and counts as infinite. {reason}"
+
+
+def _claim(cost: Choosing) -> str:
+    if cost.final:
+        return f"What may be claimed of the chosen run: epsilon {decimals_up(cost.epsilon)}."
+    return (
+        "Nothing may be claimed of the chosen run yet, so it carries no guarantee.txt: trials that "
+        f"have not ended go on spending. By now it would be epsilon {decimals_up(cost.epsilon)}."
+    )
 
 
 def claim_of_chosen(cost: Choosing) -> str:
@@ -136,13 +169,14 @@ def _repeat(
     random = settings.mean is not None
     mean = float(settings.mean or len(trials))
     cost = repeat_and_select([*planned, *finished], delta, mean=mean, shape=SHAPE)
-    words = (_APPLIES if complete else _UNFINISHED) if random else _HYPOTHETICAL
+    known = not any(PrivacyLedger.from_json(t.ledger).unknown_history for t in trials if t.ledger)
+    ended = (_APPLIES if known else _LOST) if complete else _UNFINISHED
     return RepeatCost(
         epsilon=cost.epsilon,
-        applies=random and complete and bool(planned),
+        applies=random and complete and known and bool(planned),
         mean=mean,
         shape=SHAPE,
-        words=words,
+        words=ended if random else _HYPOTHETICAL,
     )
 
 

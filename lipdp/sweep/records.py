@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from lipdp.privacy import PrivacyLedger
 from lipdp.results.run import Certified, JsonFloat, Record, TestMetrics
-from lipdp.sweep.claims import tickets
+from lipdp.sweep.claims import is_claimed, is_here, tickets
 from lipdp.sweep.space import values
-from lipdp.sweep.trial import spent_in
+from lipdp.sweep.study import settings_in
+from lipdp.sweep.trial import spent_in, unknown_ledger
 
 if TYPE_CHECKING:
     import optuna
@@ -23,6 +24,8 @@ _STATES = {
     "RUNNING": "running",
     "WAITING": "running",
 }
+#: What the storage holds of a trial that its own worker ended; others were ended by hand, unheard.
+_TOLD = {"COMPLETE": "ledger", "PRUNED": "ledger", "FAIL": "reason"}
 
 
 class TrialRecord(Record):
@@ -30,7 +33,8 @@ class TrialRecord(Record):
 
     ``value`` is the measure that chooses, on the validation rows; of a pruned trial the last one
     reported. ``state`` is "finished", "pruned", "failed" or "running" (also: interrupted, so that
-    it can go on). ``ledger`` is the text of what it spent so far, empty if nothing is known of it.
+    it can go on). ``ledger`` is the text of what it spent so far, empty if it spent nothing; of a
+    trial that another machine runs, or ran until it died, it says that the history is unknown.
     """
 
     number: int
@@ -71,6 +75,8 @@ class Choosing(Record):
         repeat: The best of a random number of trials; None without a finished trial.
         epsilon: What may be claimed of the chosen run, published alone.
         final: Whether every trial has ended, so that nothing will be added.
+        unknown_trials: Numbers of the trials of which nobody here knows what they spent; any makes
+            ``together`` infinite.
     """
 
     delta: float
@@ -84,6 +90,7 @@ class Choosing(Record):
     final: bool
     not_private: str
     not_covered: list[str]
+    unknown_trials: list[int] = []
 
 
 class Best(Record):
@@ -126,7 +133,8 @@ def trial_records(study: optuna.Study, folder: Path) -> list[TrialRecord]:
         study: The study.
         folder: Of the runs on this machine, which hold what running trials have spent.
     """
-    return [_record(trial, folder) for trial in tickets(study)]
+    adjacency = settings_in(study).config.privacy.adjacency
+    return [_record(trial, _spent(trial, folder, adjacency)) for trial in tickets(study)]
 
 
 def chosen(trials: Sequence[TrialRecord]) -> TrialRecord | None:
@@ -135,18 +143,26 @@ def chosen(trials: Sequence[TrialRecord]) -> TrialRecord | None:
     return max(finished, key=lambda t: (t.value or 0.0, -t.number), default=None)
 
 
-def _record(trial: FrozenTrial, folder: Path) -> TrialRecord:
+def _spent(trial: FrozenTrial, folder: Path, adjacency: str) -> str:
+    known = trial.user_attrs
+    if _TOLD.get(trial.state.name) in known:
+        return str(known.get("ledger", ""))
+    if not is_claimed(trial):
+        return ""
+    if not is_here(trial, folder):
+        # Another machine spends, or has spent, what only its own files say.
+        return unknown_ledger(adjacency).to_json()
+    spent = spent_in(folder / known["folder"], adjacency)
+    return "" if spent is None else spent.to_json()
+
+
+def _record(trial: FrozenTrial, ledger: str) -> TrialRecord:
     known = dict(trial.user_attrs)
-    state, run = _STATES[trial.state.name], known.get("folder", "")
-    ledger = known.get("ledger", "")
-    if state == "running" and run:
-        spent = spent_in(folder / run)
-        ledger = "" if spent is None else spent.to_json()
     facts = {key: known[key] for key in ("delta", "seconds", "accuracy", "auroc") if key in known}
     return TrialRecord(
         number=trial.number,
-        run=run,
-        state=state,
+        run=known.get("folder", ""),
+        state=_STATES[trial.state.name],
         parameters=values(trial.params),
         value=_value(trial),
         steps=PrivacyLedger.from_json(ledger).steps if ledger else 0,

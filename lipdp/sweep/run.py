@@ -13,7 +13,7 @@ from lipdp.config import RunConfig
 from lipdp.errors import InvalidConfig, InvalidState, InvalidValue
 from lipdp.experiment.tensorboard import check_board_of_runs
 from lipdp.privacy import PrivacyLedger
-from lipdp.sweep.claims import tickets
+from lipdp.sweep.claims import drop_unclaimed, tickets
 from lipdp.sweep.costs import claim_of_chosen, cost_notes, cost_of_choosing
 from lipdp.sweep.planned import planned_ledgers
 from lipdp.sweep.records import Best, SweepResult, TrialRecord, chosen, trial_records
@@ -150,6 +150,7 @@ def _check_numbers(trials: int | None, random_trials: float | None, jobs: int) -
 
 def _run(study: optuna.Study, place: Place, jobs: int, hearer: Hearer | None) -> None:
     """Starts the workers and tells of each trial that ends."""
+    drop_unclaimed(study)
     seen = {t.number for t in _ended(study)}
     if len(seen) >= place.trials:
         return
@@ -228,12 +229,16 @@ def _best(trials: Sequence[TrialRecord], place: Place, *, measure: bool) -> Best
 
 
 def _mark_chosen(result: SweepResult, place: Place) -> None:
-    """The chosen run carries its own guarantee, and no other run does."""
+    """The chosen run carries its own guarantee, and no other run does.
+
+    While trials have not ended they go on spending, so what was spent by now is no guarantee.
+    """
+    cost = result.choosing
     for trial in result.trials:
         path = place.folder / trial.run / CLAIM_FILE
         is_chosen = result.best is not None and trial.number == result.best.number
-        if is_chosen and result.choosing is not None and path.parent.is_dir():
-            path.write_text(claim_of_chosen(result.choosing) + "\n", encoding="utf-8")
+        if is_chosen and cost is not None and cost.final and path.parent.is_dir():
+            path.write_text(claim_of_chosen(cost) + "\n", encoding="utf-8")
         elif trial.run:
             path.unlink(missing_ok=True)
 

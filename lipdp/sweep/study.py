@@ -121,7 +121,7 @@ def open_study(place: Place, settings: Settings) -> optuna.Study:
                 study.set_user_attr(_NUMBER, draw_number_of_runs(settings.mean, SHAPE))
             study.set_user_attr(_SETTINGS, settings.to_json())
     study = library.load_study(storage=storage, study_name=place.study)
-    if _settings_in(study) != settings:
+    if settings_in(study) != settings:
         raise InvalidValue(
             "The study holds trials of other settings",
             received=place.study,
@@ -135,7 +135,7 @@ def join_study(place: Place) -> tuple[optuna.Study, Settings]:
     """The study with its sampler and pruner, for a worker."""
     library, storage = quiet_optuna(), _storage(place.storage)
     plain = library.load_study(storage=storage, study_name=place.study)
-    settings = _settings_in(plain)
+    settings = settings_in(plain)
     sampler = (
         library.samplers.RandomSampler()
         if settings.mean is not None
@@ -152,6 +152,24 @@ def join_study(place: Place) -> tuple[optuna.Study, Settings]:
     return study, settings
 
 
+def settings_in(study: optuna.Study) -> Settings:
+    """What the trials of a study share; waits for whoever makes the study.
+
+    Raises:
+        InvalidState: If nobody does.
+    """
+    until = time.monotonic() + _PATIENCE_S
+    while _SETTINGS not in study.user_attrs:
+        if time.monotonic() > until:
+            raise InvalidState(
+                f"The study {study.study_name!r} holds no settings: its first command was ended "
+                "while it began, or something else made it",
+                fix="Choose another --study",
+            )
+        time.sleep(0.2)
+    return Settings.from_json(study.user_attrs[_SETTINGS])
+
+
 def drawn_number(study: optuna.Study) -> int:
     """The secret number of trials of a sweep of random length."""
     return int(study.user_attrs[_NUMBER])
@@ -165,20 +183,6 @@ def place_to_json(place: Place) -> dict[str, Any]:
 def _most_epochs(settings: Settings) -> int:
     domain = settings.sweep.space.get("training.epochs", [settings.config.training.epochs])
     return int(domain.high if isinstance(domain, Range) else max(domain))
-
-
-def _settings_in(study: optuna.Study) -> Settings:
-    """Waits for whoever makes the study."""
-    until = time.monotonic() + _PATIENCE_S
-    while _SETTINGS not in study.user_attrs:
-        if time.monotonic() > until:
-            raise InvalidState(
-                f"The study {study.study_name!r} holds no settings: its first command was ended "
-                "while it began, or something else made it",
-                fix="Choose another --study",
-            )
-        time.sleep(0.2)
-    return Settings.from_json(study.user_attrs[_SETTINGS])
 
 
 def _is_sweep(folder: Path, place: Place) -> bool:
@@ -207,7 +211,7 @@ def _storage(address: str) -> optuna.storages.RDBStorage:
     # Several processes write one SQLite file: each waits for the others.
     options = {"connect_args": {"timeout": 60}} if is_sqlite else {"pool_pre_ping": True}
     try:
-        return optuna.storages.RDBStorage(address, engine_kwargs=options)
+        return _with_tables(address, options)
     except (
         SQLAlchemyError,
         ImportError,
@@ -221,6 +225,22 @@ def _storage(address: str) -> optuna.storages.RDBStorage:
             received=_masked(address),
             fix="Give an SQLAlchemy address, such as sqlite:///sweep.db, whose folder exists",
         ) from error
+
+
+def _with_tables(address: str, options: dict[str, Any]) -> optuna.storages.RDBStorage:
+    """Commands that begin at once make the same tables: who comes second tries again."""
+    import optuna
+    from sqlalchemy.exc import DBAPIError, IntegrityError
+
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return optuna.storages.RDBStorage(address, engine_kwargs=options)
+        except DBAPIError as error:
+            is_made = isinstance(error, IntegrityError) or "already exists" in str(error)
+            if not is_made or time.monotonic() > until:
+                raise
+        time.sleep(0.2)
 
 
 def _masked(address: str) -> str:

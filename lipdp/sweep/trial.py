@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sys
+import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -28,6 +30,7 @@ Trainer = Callable[..., Any]
 
 #: Held-out measure of an epoch by which Hyperband stops trials; epochs have no AUROC.
 _OF_AN_EPOCH = {"accuracy": "val_accuracy", "certified_accuracy": "val_certified_accuracy"}
+_LOGS = "The logs of the sweep, on the machine that ran the trial, say more"
 
 
 class Watch:
@@ -43,7 +46,8 @@ class Watch:
         self.wanted = False
 
     def on_start(self, plan: dict[str, Any], total_epochs: int, steps_per_epoch: int) -> None:
-        """Says nothing."""
+        """Keeps delta: a trial that fails has no result that says it."""
+        self._trial.set_user_attr("delta", plan["delta"])
 
     def on_step(self, epoch: int, step: int) -> None:
         """Says nothing."""
@@ -79,7 +83,7 @@ def run_trial(study: optuna.Study, claim: Claim, settings: Settings, train: Trai
         result = _result(claim, config, settings, train)
         value = measured(result, settings.sweep.metric)
     except Exception as error:  # A sweep of a night goes on whatever one trial meets.
-        _keep_failure(study, claim, error)
+        _keep_failure(study, claim, settings, error)
     else:
         _keep_result(study, claim, result, value)
     _tidy(claim.folder)
@@ -161,28 +165,55 @@ def _keep_result(study: optuna.Study, claim: Claim, result: RunResult, value: fl
         study.tell(claim.trial.number, value)
 
 
-def _keep_failure(study: optuna.Study, claim: Claim, error: Exception) -> None:
+def _keep_failure(study: optuna.Study, claim: Claim, settings: Settings, error: Exception) -> None:
     from optuna.trial import TrialState
 
-    ledger = spent_in(claim.folder)
+    _log(claim.trial.number, error)
+    ledger = spent_in(claim.folder, settings.config.privacy.adjacency)
     if ledger is not None:
         LedgerFile(claim.folder / FAILED_LEDGER).write(ledger)
         claim.trial.set_user_attr("ledger", ledger.to_json())
-    reason = error.message if isinstance(error, LipdpError) else f"{type(error).__name__}: {error}"
-    claim.trial.set_user_attr("reason", reason[:1000])
+    claim.trial.set_user_attr("reason", _reason(error)[:1000])
     study.tell(claim.trial.number, state=TrialState.FAIL)
 
 
-def spent_in(folder: Path) -> PrivacyLedger | None:
+def _log(number: int, error: Exception) -> None:
+    """The whole error, into the log on this machine."""
+    sys.stderr.write(f"Trial {number} failed:\n")
+    traceback.print_exception(error, file=sys.stderr)
+
+
+def _reason(error: Exception) -> str:
+    """Words for the storage, which others read: none that may quote a row."""
+    if isinstance(error, InvalidData):
+        parts = ["The data, or a file of the run, cannot be used", _LOGS]
+    elif isinstance(error, LipdpError):
+        parts = [error.what, error.fix]
+    else:
+        parts = [f"Training ended with {type(error).__name__}", _LOGS]
+    return " ".join(part.rstrip(".") + "." for part in parts if part)
+
+
+def spent_in(folder: Path, adjacency: str) -> PrivacyLedger | None:
     """What a run has spent that is not known to have ended; None if nothing.
 
     A record that cannot be read stands for everything.
+
+    Args:
+        folder: Of the run.
+        adjacency: Relation that the run counts under.
     """
     try:
         ledger = spent_by(folder)
         if ledger is None and (folder / "result.json").is_file():
             ledger = PrivacyLedger.from_json(RunResult.load(folder / "result.json").spent.ledger)
     except InvalidData:
-        ledger = PrivacyLedger()
-        ledger.mark_unknown()
+        return unknown_ledger(adjacency)
+    return ledger
+
+
+def unknown_ledger(adjacency: str) -> PrivacyLedger:
+    """The ledger of what nobody can say: it stands for everything."""
+    ledger = PrivacyLedger(adjacency)
+    ledger.mark_unknown()
     return ledger

@@ -131,3 +131,12 @@ def test_words_of_a_trial_that_failed_and_of_costs_so_far():
     assert line == "4/4  trial 3 failed  training.epochs=2  (Why.)"
     lines = cost_notes(COST.model_copy(update={"final": False, "not_private": "a seed"}))
     assert any("so far" in one for one in lines) and any("NOT PRIVATE" in one for one in lines)
+
+
+def test_what_another_machine_spends_is_said(sweep):
+    missing = {"together": "inf", "epsilon": "inf", "final": False, "unknown_trials": [7]}
+    cost = Choosing(**{**COST.model_dump(), **missing})
+    done, _ = sweep("--trials", 2, found=result(choosing=cost))
+    words = " ".join(done.stdout.split())
+    assert "epsilon inf, so far" in words and "What trial 7 spent is not known here" in words
+    assert "copy its folder trials" in words and "Nothing may be claimed" in words

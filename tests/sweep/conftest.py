@@ -44,6 +44,7 @@ class FakeTraining:
         self.configs.append(config)
         if self.error is not None:
             raise self.error
+        listener.on_start({"delta": 1e-5}, self.epochs, STEPS // self.epochs)
         done, value = 0, 0.0
         for epoch in range(self.epochs):
             if stopper.wanted:

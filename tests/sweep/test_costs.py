@@ -82,6 +82,21 @@ def test_nothing_spent_costs_nothing(make_settings):
     assert cost_of_choosing(make_settings(), [failed], complete=True) is None
 
 
+def test_what_is_not_known_bounds_no_random_number_of_trials(make_settings, ledger):
+    lost = PrivacyLedger()
+    lost.mark_unknown()
+    trials = [trial(0, spent=ledger()), trial(1, "failed", lost, value=None)]
+    cost = cost_of_choosing(make_settings(mean=9.0), trials, complete=True, planned=[ledger()])
+    assert not cost.repeat.applies and cost.epsilon == math.inf
+    assert "not known" in cost.repeat.words and "epsilon inf" in claim_of_chosen(cost)
+
+
+def test_nothing_is_claimed_while_trials_go_on(make_settings, ledger):
+    trials = [trial(0, spent=ledger()), trial(1, "running", ledger())]
+    words = " ".join(cost_notes(cost_of_choosing(make_settings(), trials, complete=False)))
+    assert "Nothing may be claimed" in words and "What may be claimed" not in words
+
+
 def test_what_goes_with_the_chosen_run(make_settings, ledger):
     trials = [trial(i, spent=ledger()) for i in range(10)]
     words = claim_of_chosen(cost_of_choosing(make_settings(), trials, complete=True))

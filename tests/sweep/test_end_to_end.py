@@ -117,29 +117,36 @@ def test_two_processes_then_more_trials(folder):
 
 def test_two_commands_share_a_storage(folder):
     shared = ["--trials", 4, "--storage", f"sqlite:///{folder / 'shared.db'}", "--study", "both"]
-    outputs = [["--output", "runs/first"], ["--output", "runs/second"]]
+    # All before the first begins: each writes the configuration anew.
+    commands = [command(folder, *shared, "--output", f"runs/{n}") for n in ("first", "second")]
     both = [
         subprocess.Popen(
-            command(folder, *shared, *output),
+            words,
             cwd=folder,
             env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for output in outputs
+        for words in commands
     ]
     said = [process.communicate(timeout=240)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     found = [result_in(folder, name) for name in ("first", "second")]
+    # Locks are hidden.
     here = [
-        [p.name for p in (folder / "runs" / n / "trials").iterdir()] for n in ("first", "second")
+        [p.name for p in (folder / "runs" / n / "trials").glob("[!.]*")]
+        for n in ("first", "second")
     ]
     assert sorted(here[0] + here[1]) == ["000", "001", "002", "003"] and all(here)
-    # Whoever ended first counted what had been spent by then, and said so.
-    last = max(found, key=lambda one: one["choosing"]["counted_trials"])
-    assert last["choosing"]["counted_trials"] == 4
-    check_costs(last)
+    # Whoever ended first does not know what the other was spending, and claims nothing.
+    last = [one for one in found if one["choosing"]["final"]]
+    assert last and not last[0]["choosing"]["unknown_trials"]
+    assert last[0]["choosing"]["counted_trials"] == 4
+    check_costs(last[0])
+    for name, one in zip(("first", "second"), found, strict=True):
+        claims = list((folder / "runs" / name / "trials").glob("*/guarantee.txt"))
+        assert one["choosing"]["final"] or not claims
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

@@ -1,6 +1,8 @@
 import sys
 
+import optuna
 import pytest
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from lipdp.errors import InvalidState, InvalidValue
 from lipdp.sweep.study import Place, Settings, drawn_number, open_study
@@ -79,6 +81,23 @@ def test_what_an_interruption_left_goes_on(tmp_path, make_settings, left):
 def test_a_bad_storage_is_refused(tmp_path, make_settings, address):
     with pytest.raises(InvalidValue, match="storage cannot be opened"):
         open_study(place_in(tmp_path, storage=address), make_settings())
+
+
+def test_a_storage_that_another_command_makes_at_once_is_opened(
+    tmp_path, make_settings, monkeypatch
+):
+    kind = optuna.storages.RDBStorage
+    real, errors = kind.__init__, ["table studies already exists", "UNIQUE failed"]
+    kinds = [OperationalError, IntegrityError]
+
+    def slower(*given, **options):
+        if errors:
+            raise kinds.pop(0)("CREATE", None, Exception(errors.pop(0)))
+        return real(*given, **options)
+
+    monkeypatch.setattr(kind, "__init__", slower)
+    open_study(place_in(tmp_path), make_settings())
+    assert not errors
 
 
 def test_a_password_is_not_shown(tmp_path, make_settings):
