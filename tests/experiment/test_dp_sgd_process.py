@@ -37,6 +37,7 @@ def own_data(config):
 @pytest.mark.slow
 def test_no_rows_stay_on_disk_however_it_ends(make_config, tmp_path):
     options = {**own_data(make_config()), "training.epochs": "2000", "privacy.delta": "1e-4"}
+    options["training.batch_size"] = "80"
     sets = [word for key, value in options.items() for word in ("--set", f"{key}={value}")]
     place = tmp_path / "temporary"
     place.mkdir()
