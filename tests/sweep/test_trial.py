@@ -33,7 +33,8 @@ def records(settings, begin, train):
 def test_what_may_quote_a_row_stays_in_the_log(make_settings, begin, training, capsys, error):
     (trial,) = records(make_settings(), begin, training(error=error))
     assert trial.state == "failed" and "logs" in trial.reason
-    assert CELL not in trial.model_dump_json() and "812" not in trial.model_dump_json()
+    # The settings that were drawn may hold any digits.
+    assert CELL not in trial.model_dump_json() and "812" not in trial.reason
     said = capsys.readouterr().err
     assert "Trial 0 failed" in said and CELL in said and "812" in said
 
