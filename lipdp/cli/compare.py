@@ -161,10 +161,11 @@ def _default_output(run: RunConfig) -> Path:
 def _report(folders: Sequence[Path], output: Path, as_json: bool, quiet: bool) -> None:
     from lipdp.reports import load_runs, notes_on_unseen, pareto_files, write_pareto_report
     from lipdp.reports.grouping import sections
+    from lipdp.reports.unseen import finished_inside
 
     runs, page = load_runs(folders), output / "compare.html"
-    others = {path.parent for path in output.glob("*/result.json")} - set(folders)
-    notes = notes_on_unseen(folders, sorted(others))
+    others = [folder for folder in finished_inside(output) if folder not in folders]
+    notes = notes_on_unseen(folders, others)
     write_pareto_report(runs, page, notes)
     cells = [cell for section in sections(runs) for cell in section.everything]
     radii = sorted({(u, r) for cell in cells for u in cell.units for r in cell.radii(u)})

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from lipdp._version import __version__
 from lipdp.errors import InvalidData
-from lipdp.reports.unseen import RESULT, check_all_seen, outputs_inside, read_ledger
+from lipdp.reports.unseen import (
+    RESULT,
+    check_all_seen,
+    finished_inside,
+    outputs_inside,
+    read_ledger,
+)
 from lipdp.results import RunResult
 
 if TYPE_CHECKING:
@@ -74,8 +80,7 @@ def _run_folders(folder: Path) -> list[Path]:
     check_all_seen([folder])
     if (folder / RESULT).is_file():
         return [folder]
-    # Names with a dot in front are runs that are being written.
-    inside = [path.parent for path in folder.glob(f"*/{RESULT}") if path.parent.name[0] != "."]
+    inside = finished_inside(folder)
     if not inside:
         raise InvalidData(
             "This folder holds no finished run, neither itself nor directly inside",
@@ -83,7 +88,7 @@ def _run_folders(folder: Path) -> list[Path]:
             fix="Give folders that lipdp train wrote, or a folder of such folders",
         )
     check_all_seen(outputs_inside(folder))
-    return sorted(inside)
+    return inside
 
 
 def _load(folder: Path) -> LoadedRun:

@@ -37,6 +37,12 @@ def check_all_seen(outputs: Sequence[Path]) -> None:
         )
 
 
+def finished_inside(folder: Path) -> list[Path]:
+    """Folders of the finished runs directly inside; a dot in front marks what is being written."""
+    found = (path.parent for path in folder.glob(f"*/{RESULT}"))
+    return sorted(path for path in found if path.name[0] != ".")
+
+
 def outputs_inside(folder: Path) -> list[Path]:
     """Folders, there or not, of runs directly inside that may have spent what no result holds."""
     failed = [path.parent for path in folder.glob(f"*/{FAILED_LEDGER}")]

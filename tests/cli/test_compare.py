@@ -135,8 +135,11 @@ def test_an_interval_of_shares_ends_at_one(run, compared):
 def test_other_runs_of_the_folder_are_named(run, compared, tmp_path):
     arguments = ["compare", "--methods", "clipless", "--seeds", "1", "-o", "out"]
     assert "Not counted" not in run(*arguments, "--epsilons", "8").stdout
+    written = tmp_path / "out" / ".dp-sgd-1-0.77.partial"
+    written.mkdir()
+    (written / "result.json").write_text("{")
     said = run(*arguments, "--epsilons", "1").stdout
-    assert "Not counted here" in said and "out/clipless-8-0" in said
+    assert "Not counted here" in said and "out/clipless-8-0" in said and "partial" not in said
     assert "Not counted here" in (tmp_path / "out" / "compare.html").read_text()
 
 
