@@ -7,23 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import lipdp
 from lipdp.privacy import PrivacyLedger, composed
 from lipdp.results import RunResult
+from tests.small_table import write_table
 
 pytestmark = pytest.mark.slow
 
-SCHEMA = """
-target = "y"
-classes = ["no", "yes"]
-[columns.a]
-kind = "number"
-range = [0.0, 1.0]
-"""
 DATA = {"name": "", "path": "t.csv", "schema_path": "t.toml", "target": "y"}
 SETTINGS = [f"data.{key}={value}" for key, value in DATA.items()]
 SETTINGS += ["training.epochs=3", "training.batch_size=50", "privacy.delta=1e-4"]
@@ -34,11 +26,7 @@ PRIVATE = [f"{method}-epsilon{e}-seed0" for method in ("clipless", "dp-sgd") for
 
 @pytest.fixture
 def folder(tmp_path):
-    a = np.random.default_rng(0).random(300)
-    frame = pd.DataFrame({"a": a, "y": np.where(a > 0.5, "yes", "no")})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    (tmp_path / "t.toml").write_text(SCHEMA)
-    return tmp_path
+    return write_table(tmp_path)
 
 
 def start(folder, *arguments):

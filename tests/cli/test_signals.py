@@ -8,20 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import lipdp
+from tests.small_table import write_table
 
 ROOT = Path(lipdp.__file__).parent.parent
-SCHEMA = """
-target = "y"
-classes = ["no", "yes"]
-[columns.a]
-kind = "number"
-range = [0.0, 1.0]
-"""
 LOOP = """
 import time
 from lipdp.cli._signals import SignalStopper
@@ -74,11 +66,7 @@ def test_the_second_signal_does_not():
 
 @pytest.fixture
 def folder(tmp_path):
-    a = np.random.default_rng(0).random(2000)
-    frame = pd.DataFrame({"a": a, "y": np.where(a > 0.5, "yes", "no")})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    (tmp_path / "t.toml").write_text(SCHEMA)
-    return tmp_path
+    return write_table(tmp_path, 2000)
 
 
 def train(folder):

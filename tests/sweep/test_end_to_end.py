@@ -9,23 +9,15 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import lipdp
 from lipdp.config import load_config
 from lipdp.privacy import PrivacyLedger, composed
+from tests.small_table import write_table
 
 pytestmark = pytest.mark.slow
 
-SCHEMA = """
-target = "y"
-classes = ["no", "yes"]
-[columns.a]
-kind = "number"
-range = [0.0, 1.0]
-"""
 SPACE = """
 [sweep]
 pruning = false
@@ -38,11 +30,7 @@ pruning = false
 
 @pytest.fixture
 def folder(tmp_path):
-    a = np.random.default_rng(0).random(300)
-    frame = pd.DataFrame({"a": a, "y": np.where(a > 0.5, "yes", "no")})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    (tmp_path / "t.toml").write_text(SCHEMA)
-    return tmp_path
+    return write_table(tmp_path)
 
 
 def command(folder, *arguments, epochs=2):

@@ -2,32 +2,21 @@
 
 import math
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from lipdp.config import SweepSection, load_config
 from lipdp.errors import InvalidConfig
 from lipdp.sweep.planned import planned_ledgers
 from lipdp.sweep.study import Settings
+from tests.small_table import write_table
 
-SCHEMA = """
-target = "y"
-classes = ["no", "yes"]
-[columns.a]
-kind = "number"
-range = [0.0, 1.0]
-"""
 # 300 rows, of which 60 test and 48 choose.
 ROWS = 192
 
 
 @pytest.fixture
 def settings(tmp_path):
-    a = np.random.default_rng(0).random(300)
-    frame = pd.DataFrame({"a": a, "y": np.where(a > 0.5, "yes", "no")})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    (tmp_path / "t.toml").write_text(SCHEMA)
+    write_table(tmp_path)
     files = [f"data.path={tmp_path / 't.csv'}", f"data.schema_path={tmp_path / 't.toml'}"]
     base = ["data.name=", *files, "training.batch_size=30", "privacy.delta=1e-4"]
 
