@@ -31,13 +31,14 @@ class BjorckStep:
 
     Args:
         v: Shape (l, k), l >= k.
+        gram: ``V^T V`` as computed, shape (k, k).
     """
 
-    def __init__(self, v: Any) -> None:
+    def __init__(self, v: Any, gram: Any) -> None:
         self._v = v
         self._inner, self._side = (int(n) for n in v.shape)
         self._unit = _gram.unit_of(v)
-        self._gram = _gram.product(ops.transpose(v), v)
+        self._gram = gram
         self._eye = ops.eye(self._side, dtype=self._gram.dtype)
         self._trace = ops.sum(ops.diagonal(self._gram))
         self._mean = self._trace / self._side
@@ -59,7 +60,8 @@ class BjorckStep:
         sums = 1.0 + 2.0 * gamma(2 * self._side + 16, self._unit)
         if squarings == 0:
             return (self._mean + self._spread) * sums + self._error
-        square = BjorckStep(ops.transpose(self._gram))
+        power = ops.transpose(self._gram)
+        square = BjorckStep(power, _gram.product(self._gram, power))
         return ops.sqrt(square.norm_square(squarings - 1)) * sums + self._error
 
     def deviation(self) -> Any:

@@ -20,7 +20,7 @@ _SQUARINGS = 2
 #: Root mean square of the relative error of the squared singular values above which the steps
 #: after the first are made: one step then leaves an error of 0.4 %.
 _ROUGH = 0.1
-#: Matrices of a larger squared norm are divided by their norm first, or their powers overflow.
+#: Matrices of a larger sum of squares are divided by their norm first, or their powers overflow.
 _FAR = 1e4
 
 
@@ -81,12 +81,14 @@ class BjorckProjection(Projection):
         return ops.cast(_gram.like(v, w), w.dtype)
 
     def _steps(self, v: Any, weight_unit: float) -> Any:
-        first = BjorckStep(v)
-        v = _stepped(v, first, weight_unit)
+        first = BjorckStep(*_not_far(v))
+        v = first.result(_norm_square(first), weight_unit)
+        # Proved of what a step returns: nothing is to be computed for it.
+        at_most_one = ops.ones((), v.dtype)
         for _ in range(self.iterations - 1):
             v = ops.cond(
                 first.deviation() > _ROUGH,
-                lambda m=v: _stepped(m, BjorckStep(m), weight_unit),
+                lambda m=v: BjorckStep(m, _own_gram(m)).result(at_most_one, weight_unit),
                 lambda m=v: m,
             )
         return v
@@ -96,33 +98,34 @@ class BjorckProjection(Projection):
         return {"iterations": self.iterations}
 
 
-def _stepped(v: Any, step: BjorckStep, weight_unit: float) -> Any:
+def _not_far(v: Any) -> tuple[Any, Any]:
+    """The matrix if its powers cannot overflow, else what ``_far`` makes of it; its Gram matrix."""
+    gram = _own_gram(v)
     # False for a matrix that is not finite.
-    is_near = step.norm_square() <= _FAR
+    is_near = ops.sum(ops.diagonal(gram)) <= max(_FAR, 4.0 * int(v.shape[1]))
+    return ops.cond(is_near, lambda: (v, gram), lambda: _far(v))
+
+
+def _norm_square(step: BjorckStep) -> Any:
+    bound = step.norm_square()
     return ops.cond(
-        is_near,
-        lambda: _near(step, weight_unit),
-        lambda: _near(BjorckStep(_far(v)), weight_unit),
+        bound <= START**2, lambda: bound, lambda: _gram.lesser(step.norm_square(_SQUARINGS), bound)
     )
 
 
-def _near(step: BjorckStep, weight_unit: float) -> Any:
-    first = step.norm_square()
-    norm_square = ops.cond(
-        first <= START**2, lambda: first, lambda: _gram.lesser(step.norm_square(_SQUARINGS), first)
-    )
-    return step.result(norm_square, weight_unit)
-
-
-def _far(v: Any) -> Any:
-    """The matrix inside the ball by one factor, of its proved norm.
+def _far(v: Any) -> tuple[Any, Any]:
+    """The matrix inside the ball by one factor, of its proved norm; and its Gram matrix.
 
     What is lost of the last 3 % covers two roundings of each entry and the cast, ``4 sqrt(k) u``.
     """
     scaled, _ = _gram.normalized(v)
-    gram = _gram.product(ops.transpose(scaled), scaled)
-    norm = _gram.norm_from_gram(gram, int(v.shape[0]), _SQUARINGS)
-    return _gram.nan_unless_finite(v, scaled * (0.97 / norm))
+    norm = _gram.norm_from_gram(_own_gram(scaled), int(v.shape[0]), _SQUARINGS)
+    inside = _gram.nan_unless_finite(v, scaled * (0.97 / norm))
+    return inside, _own_gram(inside)
+
+
+def _own_gram(v: Any) -> Any:
+    return _gram.product(ops.transpose(v), v)
 
 
 def _check_precision(smaller: int, larger: int, unit: float) -> None:

@@ -132,7 +132,8 @@ def test_the_norm_square_of_a_near_step_is_a_bound():
     for noise in (0.0, 1e-4, 0.02, 0.5, 2.0):
         w = near_orthogonal(rng, (60, 30), noise, 1.0).astype("float32")
         true = np.linalg.norm(w.astype("float64"), 2) ** 2
-        step = BjorckStep(keras.ops.convert_to_tensor(w))
+        v = keras.ops.convert_to_tensor(w)
+        step = BjorckStep(v, keras.ops.transpose(v) @ v)
         bounds = [float(step.norm_square(squarings)) for squarings in (0, 1, 2)]
         assert true <= min(bounds)
         assert bounds == sorted(bounds, reverse=True) or noise <= 1e-4

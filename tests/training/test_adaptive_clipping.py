@@ -84,7 +84,7 @@ def test_noise_follows_the_threshold():
     """Rows of zeros: nothing but noise. 90,000 entries, 5 sigma."""
     size = 300
     dense = keras.layers.Dense(size, use_bias=False, kernel_initializer="zeros", dtype="float64")
-    clip = AdaptiveCotangentClip(0.1, rate=1.0, dtype="float64", minimum=0.01, count_noise=2.0)
+    clip = AdaptiveCotangentClip(0.1, rate=1.0, dtype="float64", minimum=0.01, count_noise=0.3)
     model = lipdp.Sequential([BoundedInput((size,), radius=1.0, dtype="float64"), dense, clip])
     budget = lipdp.PrivacyBudget(noise_multiplier=2.0, delta=1e-5)
     model.compile(keras.optimizers.SGD(1.0), MulticlassHinge(margin=1.0), privacy=budget)
