@@ -23,12 +23,15 @@ PACKAGES = ("lipdp", "tensorflow", "tensorflow-privacy", "keras", "numpy", "dp-a
 
 def summary(cells: Sequence[Mapping[str, Any]]) -> str:
     """Markdown of the table that ``lipdp compare --json`` writes."""
-    heads = list(cells[0])
-    return markdown(heads, [[_text(cell[head]) for head in heads] for cell in cells])
+    names = list(cells[0])
+    rows = [[_text(name, cell[name]) for name in names] for cell in cells]
+    return markdown([name.replace("peak_memory_bytes", "MB") for name in names], rows)
 
 
-def _text(value: Any) -> Any:
-    """A mean with its interval as text; anything else as it is."""
+def _text(name: str, value: Any) -> Any:
+    """A mean with its interval as text, bytes in MB; anything else as it is."""
+    if name == "peak_memory_bytes":
+        return round(value / 1e6)
     if not isinstance(value, Mapping):
         return value
     low_high = value["interval"]

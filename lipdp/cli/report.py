@@ -29,8 +29,11 @@ _COLUMNS = ["data", "epsilon", "method", "setting", "runs", "accuracy", "95 % in
     help="The report; a CSV and a JSON file of the same name are written beside it.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that are already there.")
+@click.option("--quiet", is_flag=True, help="Write nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Write the JSON of the report, nothing else.")
-def command(runs: tuple[Path, ...], output: Path, overwrite: bool, as_json: bool) -> None:
+def command(
+    *, runs: tuple[Path, ...], output: Path, overwrite: bool, quiet: bool, as_json: bool
+) -> None:
     """Write a report over finished RUNS: folders that lipdp train wrote, or a folder of them.
 
     It shows means over seeds with intervals, the front of privacy and accuracy, certified accuracy
@@ -49,8 +52,11 @@ def command(runs: tuple[Path, ...], output: Path, overwrite: bool, as_json: bool
     text = files[2].read_text(encoding="utf-8")
     if as_json:
         click.echo(text, nl=False)
-        return
-    found = json.loads(text)["sections"]
+    elif not quiet:
+        _tell(json.loads(text)["sections"], notes, files)
+
+
+def _tell(found: list[dict[str, Any]], notes: Sequence[str], files: Sequence[Path]) -> None:
     _output.emit_table("Means over seeds", _COLUMNS, [row for one in found for row in _rows(one)])
     click.echo("")
     for section in found:

@@ -23,6 +23,16 @@ def test_each_run_is_kept_by_the_name_of_its_folder():
     assert kept["none-seed0"] == {"epsilon": None, "auroc": None}
 
 
+def test_the_table_has_means_with_intervals_and_memory_in_mb():
+    shares = {"mean": 0.85, "interval": [0.8, 0.9]}, {"mean": 0.8, "interval": None}
+    cells = [
+        {"method": "clipless", "accuracy": one, "peak_memory_bytes": 941_862_912} for one in shares
+    ]
+    lines = comparison.summary(cells).splitlines()
+    assert lines[0] == "| method | accuracy | MB |"
+    assert lines[2:] == ["| clipless | 0.8500 (0.8000-0.9000) | 942 |", "| clipless | 0.8000 | 942 |"]
+
+
 @pytest.mark.slow
 def test_a_comparison_of_one_run(tmp_path):
     told = ["configs/adbench-magic.toml", "--results", str(tmp_path), "--folder"]

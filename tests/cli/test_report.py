@@ -46,6 +46,12 @@ def test_json_alone(run, write, tmp_path):
     assert json.loads(result.stdout) == json.loads((tmp_path / "report.json").read_text())
 
 
+def test_quiet_writes_the_files_alone(run, write, tmp_path):
+    result = run("report", write("a"), "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+    assert (tmp_path / "report.html").exists()
+
+
 @pytest.mark.parametrize("name", ["report.html", "report.csv", "report.json"])
 def test_nothing_is_replaced_unasked(run, write, tmp_path, name):
     folder = write("a")

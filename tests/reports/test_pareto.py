@@ -52,6 +52,14 @@ def several(make_run):
     return runs
 
 
+def test_on_paper_tables_are_whole_and_nothing_is_hidden_behind_a_scroll(several, render):
+    rules = render(several)[0].split("@media print {")[1].split("</style>")[0]
+    shown = {rule.split("{")[0].strip(): rule.split("{")[1] for rule in rules.split("}")[:-2]}
+    assert "overflow: visible" in shown[".scroll"]
+    assert "break-inside: avoid" in shown[".card, figure, tr"]
+    assert "display: none" in shown["nav, .screen"]
+
+
 def test_one_file_that_loads_nothing(several, render, tmp_path):
     html, page = render(several)
     assert {p.name for p in tmp_path.iterdir()} == {"report.html", "report.csv", "report.json"}
