@@ -34,9 +34,8 @@ STEPS = """## Steps
 
 Wall time of a step over that of a plain step of the same framework: ReLU, biases, SGD with momentum
 0.9, no privacy. A private step includes drawing its batch, noise, projection and everything else
-that `fit` does. `lipschitz` is the same constrained network without noise; `parts of 512` is the private step whose
-batch is taken in parts, by `fit(micro_batch_size=512)`. Arrays of a step above 64 MiB get new pages
-from the system each time (the C library's limit), those of a part do not. Other packages are
+that `fit` does. `lipschitz` is the same constrained network without noise; `parts of 512` is the
+private step whose batch is taken in parts, by `fit(micro_batch_size=512)`. Other packages are
 compared with a plain step of their own framework. A cell whose step took over 20 s or whose process
 held over 8 GB says so instead. Memory, in the tables below, is by how much the peak of a process
 grew since it stood ready for its first step, over that of the plain process; in MB where the plain
@@ -153,7 +152,7 @@ def peak_table(found: Mapping[str, cells.Cell]) -> str:
 
 
 def _peak(cell: cells.Cell, style: str) -> str:
-    whole = style.split(",")[0]
+    whole = style.split(",", maxsplit=1)[0]
     private, other = (
         cell.get(name, {}).get("peak_mb") for name in (f"private {style}", f"lipschitz {whole}")
     )
