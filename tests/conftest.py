@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import random
@@ -23,6 +24,9 @@ settings.register_profile("lipdp", deadline=None, max_examples=25, derandomize=T
 settings.load_profile("lipdp")
 
 ROOT = Path(__file__).parent.parent
+# A tenth of the time of tests that trace graphs went to looking for garbage among millions of
+# objects of TensorFlow.
+gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

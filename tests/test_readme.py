@@ -24,6 +24,7 @@ def run(code, cwd):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_readme_block(block, tmp_path):
     run(block, tmp_path)

@@ -63,6 +63,7 @@ def trained(monkeypatch):
     return train
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_not_done(trained):
     usual = trained()
     assert usual["draws"] >= 4 and usual["batches"] >= 4

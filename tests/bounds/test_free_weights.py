@@ -102,6 +102,7 @@ def check_gradients(model, shape, sizes):
     assert best > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "tanh", "silu"])
 def test_gradients_at_huge_weights(activation):
     check_gradients(network(activation=activation), (6,), HUGE)

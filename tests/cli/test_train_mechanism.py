@@ -16,6 +16,7 @@ def run(*arguments):
     return CliRunner().invoke(COMMANDS, command, prog_name="lipdp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -37,6 +37,7 @@ def test_layer(name):
     check_export(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PARTS)
 def test_layer_where_channels_come_first_by_default(name, channels_first):
     check_export(name)

@@ -181,6 +181,7 @@ def test_the_engine_takes_it_first():
         gradient_bounds(bare, loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("radius", "dtype", "tokens"),
     [(None, "int32", (6,)), (1.0, "float32", (6,)), (1.0, "int32", ())],

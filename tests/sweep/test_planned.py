@@ -26,6 +26,7 @@ def settings(tmp_path):
     return make
 
 
+@pytest.mark.slow
 def test_every_setting_has_its_cost(settings):
     space = {
         "training.batch_size": [30, 60],

@@ -63,6 +63,7 @@ class TestNoiseState:
         "saved model": lambda model, path: tf.saved_model.save(model, path / "m"),
     }
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("case", CASES)
     def test_no_file_holds_it(self, make_model, rows, tmp_path, case):
         budget, options, parts = self.CASES[case]
@@ -123,6 +124,7 @@ class TestNoiseState:
 
 
 class TestCheckpointsWhileTraining:
+    @pytest.mark.slow
     @pytest.mark.parametrize("frequency", ["epoch", 3])
     @pytest.mark.parametrize("ending", ["keras", "weights.h5"])
     def test_each_holds_the_steps_until_then(self, make_model, rows, tmp_path, frequency, ending):

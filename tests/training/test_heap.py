@@ -111,6 +111,7 @@ def test_what_is_free_is_kept_while_training_and_given_back_after_it():
     assert kept_after_use() < 2**25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch_size", "micro_batch_size", "largest"),
     [

@@ -47,6 +47,7 @@ def test_the_release_costs_its_share(maps, share, adjacency):
     assert 0.99 * share * 4.0 <= spent <= share * 4.0
 
 
+@pytest.mark.slow
 def test_release_and_training_stay_within_the_budget(maps, tmp_path):
     whitening = released(maps, share=0.3)
     model = compiled(whitening)

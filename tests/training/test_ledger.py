@@ -26,6 +26,7 @@ def test_epsilon_of_a_fit_is_the_published_value(make_model, rows):
     assert "1.32" in model.privacy_statement() or "1.33" in model.privacy_statement()
 
 
+@pytest.mark.slow
 def test_mixed_fits_compose(make_model, rows):
     model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
     model.fit(*tiny(rows), epochs=5, **RATE_001)

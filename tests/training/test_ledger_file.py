@@ -222,6 +222,7 @@ class TestBackup:
                 *rows, batch_size=50, epochs=3, verbose=0, callbacks=[*callbacks, Stop()], **options
             )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("deleted", ["nothing", "weights", "folder"])
     def test_the_count_outlives_the_backup(self, make_model, rows, tmp_path, deleted):
         self.stopped(make_model(BUDGET), rows, [self.backup(tmp_path)])

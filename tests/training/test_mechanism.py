@@ -117,6 +117,7 @@ def _plain_step(make_model, start, batch):
     return model.get_weights(), float((predictions == y[kept]).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"run_eagerly": True}, {"jit_compile": True}])
 def test_eager_graph_and_compiled_steps_agree(make_model, rows, options):
     budget = lipdp.PrivacyBudget(noise_multiplier=0.0, delta=1e-5, seed=2)

@@ -138,6 +138,7 @@ class TestRefusals:
 
 
 class TestAsInKeras:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("options", "batches"),
         [

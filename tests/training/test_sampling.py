@@ -25,6 +25,7 @@ def budget(sampling, noise_multiplier=1.3, **options):
     return lipdp.PrivacyBudget(noise_multiplier=noise_multiplier, sampling=sampling, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", SCHEMES)
 def test_it_trains_and_says_how_it_sampled(make_model, rows, sampling):
     size = 200 if sampling == "full-batch" else 30

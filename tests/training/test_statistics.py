@@ -55,6 +55,7 @@ def test_the_release_costs_its_share(correlated, kind, share, adjacency):
     assert 0.99 * share * 4.0 <= spent <= share * 4.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_release_and_training_stay_within_the_budget(correlated, kind):
     statistics = kind.release(correlated[0], radius=8.0, budget=BUDGET, share=0.3)

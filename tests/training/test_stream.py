@@ -99,6 +99,7 @@ def test_a_stream_read_out_of_order_or_too_short_is_refused():
         batches[1]
 
 
+@pytest.mark.slow
 def test_a_stream_trains_like_the_same_rows_in_order(make_model, rows, zero_out):
     """Without noise, against Keras' own unshuffled fit."""
     x, y = rows[0][:160], rows[1][:160]
