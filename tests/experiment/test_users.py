@@ -8,16 +8,9 @@ from lipdp.config import load_config
 from lipdp.errors import InvalidConfig, InvalidData
 from lipdp.experiment import train
 from lipdp.experiment.rows import prepare_rows
+from tests import small_table
 
-SCHEMA = """
-target = "y"
-classes = ["no", "yes"]
-[columns.a]
-kind = "number"
-range = [0.0, 1.0]
-[columns.user]
-kind = "{kind}"
-"""
+SCHEMA = small_table.SCHEMA + '[columns.user]\nkind = "{kind}"\n'
 
 
 @pytest.fixture

@@ -6,16 +6,9 @@ import pytest
 
 from lipdp.config import load_config
 from lipdp.experiment.rows import prepare_rows
+from tests import small_table
 
-SCHEMA = """
-target = "y"
-classes = ["no", "yes"]
-[columns.a]
-kind = "number"
-range = [0.0, 1.0]
-[columns.user]
-kind = "ignore"
-"""
+SCHEMA = small_table.SCHEMA + '[columns.user]\nkind = "ignore"\n'
 ROWS = 400
 
 
