@@ -1,3 +1,5 @@
+import math
+
 import keras
 import numpy as np
 import pytest
@@ -125,6 +127,22 @@ def test_one_step_near_the_set_ends_inside(dtype):
                 result = np.asarray(BjorckProjection(1)(w)).astype("float64")
                 assert np.linalg.svd(result, compute_uv=False)[0] <= 1.0
                 assert spectral_norm_bound(result) <= 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_both_sides_of_what_counts_as_far_end_inside_and_orthogonal(dtype, iterations):
+    """A sum of squares around 10,000; spread singular values need the later steps."""
+    rng = np.random.default_rng(0)
+    edge = math.sqrt(1e4 / 12)
+    for factor in (0.5, 0.999, 1.0, 1.001, 2.0, 40.0):
+        for noise in (0.0, 0.02, 0.15):
+            w = near_orthogonal(rng, (40, 12), noise * factor * edge, factor * edge).astype(dtype)
+            result = np.asarray(BjorckProjection(iterations)(w)).astype("float64")
+            values = np.linalg.svd(result, compute_uv=False)
+            assert values[0] <= 1.0
+            assert spectral_norm_bound(result) <= 1.0
+            assert noise or values[-1] > 0.9
 
 
 def test_the_norm_square_of_a_near_step_is_a_bound():
