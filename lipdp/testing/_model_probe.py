@@ -55,8 +55,9 @@ class ModelProbe:
     def forward(self, batch: Sequence[np.ndarray]) -> np.ndarray:
         """Outputs in inference mode, flat, shape (rows, entries)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            tensors = [ops.convert_to_tensor(self._cast(a, i)) for i, a in enumerate(batch)]
-        output = np.asarray(ops.convert_to_numpy(self.model(self._nest(tensors), training=False)))
+            arrays = [self._cast(a, i) for i, a in enumerate(batch)]
+        # Compiled, as users predict, and since a search asks for the same shape many times.
+        output = np.asarray(self.model.predict_on_batch(self._nest(arrays)))
         return output.reshape(len(output), -1)
 
     def _cast(self, array: np.ndarray, index: int) -> np.ndarray:

@@ -268,7 +268,8 @@ def examine(first, wanted):
     for seed in itertools.count(first):
         if len(found) == wanted:
             return found, refused, used
-        keras.backend.clear_session()
+        # Garbage is collected once in a while anyway.
+        keras.backend.clear_session(free_memory=False)
         grammar = Grammar(seed)
         model, loss = grammar.model()
         try:
