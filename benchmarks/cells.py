@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,14 +12,16 @@ import click
 
 from benchmarks.clock import NO_TIME, Clock
 from benchmarks.race import Contender, race
-from benchmarks.record import RESULTS, markdown, write
+from benchmarks.record import RESULTS, machine, markdown, write
 
 Cell = Mapping[str, Any]
 
 #: Rows of a turn: about a second of a plain step on two cores.
 ROWS = {"mlp": 40_000, "cnn": 4_000}
 #: Batch sizes of each network; the first are run first.
-BATCHES = {"mlp": (1024, 8192, 64, 4096, 256), "cnn": (1024, 256, 64, 4096)}
+BATCHES = {"mlp": (1024, 8192, 256, 4096, 64), "cnn": (1024, 256, 4096, 64)}
+#: What makes two machines the same one; a kernel's version does not.
+_MACHINE = ("processor", "cores", "memory_gib")
 
 
 def steps_of(net: str, batch: int) -> int:
@@ -47,19 +50,47 @@ def run_cells(
         command: What is written down as the command.
         packages: Versions.
         clock: Each batch size has an equal part of what is left, in which it takes as many turns
-            as fit, three at least; those that it leaves no time for are marked.
-        folder: Where results are written.
+            as fit, three at least; those that it leaves no time for are marked, unless the
+            folder has them from an earlier run on such a machine with these versions.
+        folder: Where results are written, with the day of each cell.
     """
     clock = clock or Clock()
-    cells: dict[str, Cell] = {str(batch): NO_TIME for batch in sorted(batches)}
     path = folder / f"{name}.json"
+    cells, measured = _measured_before(path, packages)
+    for batch in batches:
+        cells.setdefault(str(batch), NO_TIME)
+    cells = {batch: cells[batch] for batch in sorted(cells, key=int)}
     for number, batch in enumerate(batches):
         if clock.left > 0.0:
             share = Clock(clock.left / (len(batches) - number))
             cells[str(batch)] = race_cell(make(batch), turns, share)
+            measured[str(batch)] = datetime.date.today().isoformat()
             click.echo(f"{name}, batch {batch}: " + json.dumps(_short(cells[str(batch)])))
-        path = write(name, cells, table(cells), command=command, packages=packages, folder=folder)
+        write(
+            name,
+            cells,
+            table(cells),
+            command=command,
+            packages=packages,
+            folder=folder,
+            measured=measured,
+        )
     return path
+
+
+def _measured_before(
+    path: Path, packages: Mapping[str, str | None]
+) -> tuple[dict[str, Cell], dict[str, str]]:
+    """Cells of a file from such a machine and these versions, and the day of each."""
+    if not path.is_file():
+        return {}, {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    here = machine()
+    alike = all(found["machine"].get(fact) == here.get(fact) for fact in _MACHINE)
+    if not alike or found["versions"] != dict(packages):
+        return {}, {}
+    cells = {batch: cell for batch, cell in found["cells"].items() if cell != NO_TIME}
+    return cells, {batch: found.get("measured", {}).get(batch, "") for batch in cells}
 
 
 def race_cell(contenders: Mapping[str, Contender], turns: int, clock: Clock | None = None) -> Cell:

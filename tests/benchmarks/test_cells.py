@@ -36,6 +36,20 @@ def test_without_time_nothing_runs_and_the_cell_says_so(tmp_path, monkeypatch):
     assert run(tmp_path, (64,), Clock(0.0)) == {"64": {"skipped": "no time left"}}
 
 
+def test_cells_of_an_earlier_run_stay_unless_measured_anew_or_made_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "race", lambda *_, **__: {"plain": PLAIN})
+    run(tmp_path, (64, 1024))
+    monkeypatch.setattr(cells, "race", lambda *_, **__: {"plain": PLAIN, "private": PRIVATE})
+    found = run(tmp_path, (256, 64))
+    assert list(found) == ["64", "256", "1024"]
+    assert "private" in found["64"] and "private" not in found["1024"]
+    assert run(tmp_path, (64,), Clock(0.0)) == found
+    days = json.loads((tmp_path / "one.json").read_text())["measured"]
+    assert set(days) == {"64", "256", "1024"} and len(set(days.values())) == 1
+    monkeypatch.setattr(cells, "machine", lambda: {"processor": "x", "cores": 2, "memory_gib": 1.0})
+    assert run(tmp_path, (64,), Clock(0.0)) == {"64": {"skipped": "no time left"}}
+
+
 def test_a_race_that_fails_leaves_its_reason_and_the_others(tmp_path, monkeypatch):
     results = iter([RuntimeError("a worker\nended"), {"plain": PLAIN}])
 

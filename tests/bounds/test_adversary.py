@@ -50,4 +50,4 @@ def test_ten_thousand_random_and_two_hundred_sought_inputs():
     x = (rng.normal(size=(10_000, 8)) * scale).astype("float32")
     norms = per_sample_gradient_norms(model, LOSS, x, rng.integers(0, 4, len(x)))
     assert (norms <= bounds).all()
-    assert check_model(model, LOSS, steps=20, starts=200).best > 0.95
+    assert check_model(model, LOSS, steps=8, starts=200).best > 0.95

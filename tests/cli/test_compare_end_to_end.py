@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import lipdp
+from lipdp.cli import main
 from lipdp.privacy import PrivacyLedger, composed
 from lipdp.results import RunResult
 from tests.small_table import write_table
@@ -40,11 +42,15 @@ def start(folder, *arguments):
     )
 
 
-def say(folder, *arguments):
-    process = start(folder, *arguments)
+def finished(folder):
+    process = start(folder, *COMPARE)
     out, err = process.communicate(timeout=400)
     assert process.returncode == 0, err[-3000:]
     return out
+
+
+def say(*arguments):
+    return CliRunner().invoke(main, arguments, catch_exceptions=False).stdout
 
 
 def interrupted(folder):
@@ -59,9 +65,10 @@ def interrupted(folder):
     return [path.parent.name for path in (folder / "out").glob("*/result.json")]
 
 
-def test_it_is_interrupted_goes_on_and_is_reported(folder):
+def test_it_is_interrupted_goes_on_and_is_reported(folder, monkeypatch):
+    monkeypatch.chdir(folder)
     assert interrupted(folder) == ["clipless-epsilon1-seed0"]
-    said = say(folder, *COMPARE)
+    said = finished(folder)
     assert "1 of 5 runs are finished already" in said and "epoch 3/3" in said
     results = {name: RunResult.load(folder / "out" / name / "result.json") for name in PRIVATE}
     for name, result in results.items():
@@ -69,12 +76,12 @@ def test_it_is_interrupted_goes_on_and_is_reported(folder):
         assert result.spent.steps > 0 and not result.interrupted
     assert not list((folder / "out").glob(".*"))
 
-    say(folder, "report", "out", "-o", "all.html")
+    say("report", "out", "-o", "all.html")
     (section,) = json.loads((folder / "all.json").read_text())["sections"]
     assert [cell["epsilon"] for cell in section["cells"]] == [1.0, 1.0, 3.0, 3.0]
     assert len(section["references"]) == 1
     ledgers = [PrivacyLedger.from_json(one.spent.ledger) for one in results.values()]
-    told = json.loads(say(folder, "account", "runs", *(f"out/{n}" for n in PRIVATE), "--json"))
+    told = json.loads(say("account", "runs", *(f"out/{n}" for n in PRIVATE), "--json"))
     assert told["epsilon"] == composed(ledgers, 1e-4).epsilon
     assert section["privacy"]["together"]["epsilon"] == told["epsilon"]
 
@@ -82,4 +89,4 @@ def test_it_is_interrupted_goes_on_and_is_reported(folder):
     (folder / "out" / "failed").mkdir()
     (folder / "out" / "failed" / "privacy_ledger.json").write_text(ledgers[0].to_json())
     more = [*(f"out/{n}" for n in PRIVATE), "out/failed", "--json"]
-    assert json.loads(say(folder, "account", "runs", *more))["epsilon"] > told["epsilon"]
+    assert json.loads(say("account", "runs", *more))["epsilon"] > told["epsilon"]

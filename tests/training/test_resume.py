@@ -72,9 +72,9 @@ MANY = {
         "micro_batch_size": 60,
         "parts": 2,
     },
-    "times": {"kills": kills(*(("time", seed) for seed in range(6)))},
+    "times": {"kills": kills(*(("time", seed) for seed in range(4)))},
     "times and a file": {
-        "kills": kills(*(("time", seed) for seed in range(6, 12))),
+        "kills": kills(*(("time", seed) for seed in range(4, 8))),
         "ledger_file": True,
         "save_freq": 2,
     },
