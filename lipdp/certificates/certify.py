@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from lipdp.bounds import lipschitz_constant, numerical_error
+from lipdp.bounds.rows import check_row_shape
 from lipdp.certificates._margins import logit_matrix, predicted_ids
 from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.certificates.radii import pairwise_radii, radii
@@ -55,7 +56,7 @@ def certify(model: keras.Model, x: Any, y: Any = None, *, batch_size: int = 1024
     Raises:
         UnsupportedLayer: If a layer has no proved bound.
         InvalidValue: If ``batch_size`` is below 1.
-        InvalidData: If the labels do not fit the logits.
+        InvalidData: If the labels do not fit the logits, or the rows the shape of the model.
         UnsafeSetting: If the backend computes in less precision than the model states.
     """
     if batch_size < 1:
@@ -74,6 +75,9 @@ def certify(model: keras.Model, x: Any, y: Any = None, *, batch_size: int = 1024
 def _predict(model: keras.Model, x: Any, batch_size: int) -> np.ndarray:
     # Not the arrays themselves, which Keras would round to float32.
     rows = x if is_read_by_rows(x) else keras.tree.map_structure(np.asarray, x)
+    check_row_shape(model, keras.tree.flatten(rows)[0].shape[1:])
+    # A function that was traced before a layer was changed would predict by the old layer.
+    model.make_predict_function(force=True)
     predicted = np.asarray(model.predict(RowChunks(rows, size=batch_size), verbose=0))
     # JAX without its 64-bit mode turns float64 models into float32 silently.
     if predicted.dtype.name != model.outputs[0].dtype:

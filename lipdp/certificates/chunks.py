@@ -33,7 +33,9 @@ class RowChunks(keras.utils.PyDataset):
 
     def __init__(self, x: Any, y: Any = None, size: int = 1024) -> None:
         super().__init__()
-        self._x, self._y, self._size = x, y, size
+        # Keras takes no list of arrays from a reader of batches.
+        self._x = tuple(x) if isinstance(x, list) else x
+        self._y, self._size = y, size
 
     @property
     def num_batches(self) -> int:

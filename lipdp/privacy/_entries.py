@@ -11,8 +11,11 @@ from lipdp.errors import InvalidData
 from lipdp.privacy.phase import MOST_STEPS, Draw, Phase
 
 _FORMAT = "lipdp privacy ledger"
-_VERSION = 3
-_KEYS = {"format", "version", "adjacency", "unknown_history", "calibrated", "entries", "sha256"}
+_VERSION = 4
+_KEYS = {
+    *("format", "version", "adjacency", "unknown_history", "calibrated"),
+    *("remarks", "entries", "sha256"),
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def to_plain(entry: Entry, steps: int) -> dict[str, Any]:
 
 
 def as_text(**content: Any) -> str:
-    """JSON of adjacency, unknown_history, calibrated and entries, with a checksum."""
+    """JSON of adjacency, unknown_history, calibrated, remarks and entries, with a checksum."""
     whole = {"format": _FORMAT, "version": _VERSION, **content}
     return json.dumps({**whole, "sha256": _checksum(whole)})
 

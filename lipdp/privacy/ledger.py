@@ -20,6 +20,7 @@ from lipdp.privacy.phase import (
     is_number,
     merge_phases,
 )
+from lipdp.privacy.remarks import Remarks
 
 #: Purpose of the accesses that train a model; others are named in words.
 TRAINING = "training"
@@ -36,6 +37,9 @@ class PrivacyLedger:
 
     Args:
         adjacency: Relation between neighbouring data sets that the steps are accounted under.
+
+    Attributes:
+        remarks: What statements must say beside the numbers.
     """
 
     def __init__(self, adjacency: str = "add-remove") -> None:
@@ -43,6 +47,7 @@ class PrivacyLedger:
         self._unknown_history = False
         self._calibrated: float | None = None
         self._counts: dict[Entry, int] = {}
+        self.remarks = Remarks()
         self.begin_session()
 
     def begin_session(self, name: str | None = None) -> None:
@@ -137,6 +142,7 @@ class PrivacyLedger:
                 fix="Continue with the adjacency that the first training used",
             )
         self._unknown_history |= other._unknown_history
+        self.remarks.merge(other.remarks)
         if self._calibrated is None:
             self._calibrated = other._calibrated
         for entry, steps in other._counts.items():
@@ -242,6 +248,7 @@ class PrivacyLedger:
             adjacency=self._adjacency,
             unknown_history=self._unknown_history,
             calibrated=self._calibrated,
+            remarks=self.remarks.to_plain(),
             entries=[to_plain(entry, steps) for entry, steps in self._counts.items()],
         )
 
@@ -257,6 +264,7 @@ class PrivacyLedger:
             ledger = cls(content["adjacency"])
             for plain in content["entries"]:
                 ledger._add(plain)
+            ledger.remarks = Remarks(content["remarks"])
             if content["calibrated"] is not None:
                 ledger.calibrate(content["calibrated"])
         except (LipdpError, TypeError, ValueError, KeyError) as error:

@@ -121,9 +121,14 @@ class SweepResult(Record):
 
     def save(self, path: Path) -> None:
         """Writes the result as JSON, whole or not at all."""
-        fresh = path.with_name(f".{path.name}.tmp")
-        fresh.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, self.model_dump_json(indent=2) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file, whole or not at all: a process that dies leaves what was there."""
+    fresh = path.with_name(f".{path.name}.tmp")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
 
 
 def trial_records(study: optuna.Study, folder: Path) -> list[TrialRecord]:

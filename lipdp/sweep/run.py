@@ -16,7 +16,14 @@ from lipdp.privacy import PrivacyLedger
 from lipdp.sweep.claims import drop_unclaimed, tickets
 from lipdp.sweep.costs import claim_of_chosen, cost_notes, cost_of_choosing
 from lipdp.sweep.planned import planned_ledgers
-from lipdp.sweep.records import Best, SweepResult, TrialRecord, chosen, trial_records
+from lipdp.sweep.records import (
+    Best,
+    SweepResult,
+    TrialRecord,
+    chosen,
+    trial_records,
+    write_whole,
+)
 from lipdp.sweep.space import check_space
 from lipdp.sweep.study import Place, Settings, drawn_number, open_study
 from lipdp.sweep.workers import Workers
@@ -29,6 +36,8 @@ _ENDED = ("COMPLETE", "PRUNED", "FAIL")
 _WHOLE = ("finished", "pruned")
 #: In the folder of the chosen run.
 CLAIM_FILE = "guarantee.txt"
+#: In the folder of the sweep; both say what all trials cost.
+_RESULT, _REPORT = "sweep.json", "report.html"
 _POLL_S = 0.5
 
 
@@ -65,7 +74,8 @@ def sweep(
 ) -> SweepResult:
     """Tries settings, chooses the best run by its validation rows, and says what choosing cost.
 
-    The same call goes on with a sweep that was interrupted, and adds trials if ``trials`` grew.
+    The same call goes on with a sweep that was interrupted, and adds trials if ``trials`` grew;
+    what an earlier call said of the cost is removed before a trial begins.
     Several machines take part by calling it with one ``storage`` and ``study``.
 
     Args:
@@ -101,7 +111,7 @@ def sweep(
     except (KeyboardInterrupt, InvalidState) as error:
         failure = error
     result = _result(opened, place, settings, planned, measure=failure is None)
-    result.save(whole / "sweep.json")
+    result.save(whole / _RESULT)
     _mark_chosen(result, place)
     if failure is not None:
         raise failure
@@ -154,6 +164,7 @@ def _run(study: optuna.Study, place: Place, jobs: int, hearer: Hearer | None) ->
     seen = {t.number for t in _ended(study)}
     if len(seen) >= place.trials:
         return
+    _withdraw(place)
     began, before = time.monotonic(), len(seen)
     workers = Workers(place, min(jobs, place.trials - before))
     try:
@@ -176,6 +187,19 @@ def _run(study: optuna.Study, place: Place, jobs: int, hearer: Hearer | None) ->
             f"A worker ended unexpectedly; {ended} of {place.trials} trials have ended",
             fix=f"Look into {place.output}/logs; the same command goes on",
         )
+
+
+def _withdraw(place: Place) -> None:
+    """Removes what an earlier command said of the cost, which is too little once trials begin.
+
+    A process that is killed cannot do so later, and what is spent from here on nobody knows yet.
+    """
+    from lipdp.reports import pareto_files
+
+    whole = Path(place.output)
+    guarantees = place.folder.glob(f"*/{CLAIM_FILE}")
+    for path in (*guarantees, whole / _RESULT, *pareto_files(whole / _REPORT)):
+        path.unlink(missing_ok=True)
 
 
 def _tell(
@@ -238,7 +262,7 @@ def _mark_chosen(result: SweepResult, place: Place) -> None:
         path = place.folder / trial.run / CLAIM_FILE
         is_chosen = result.best is not None and trial.number == result.best.number
         if is_chosen and cost is not None and cost.final and path.parent.is_dir():
-            path.write_text(claim_of_chosen(cost) + "\n", encoding="utf-8")
+            write_whole(path, claim_of_chosen(cost) + "\n")
         elif trial.run:
             path.unlink(missing_ok=True)
 
@@ -251,4 +275,4 @@ def _report(result: SweepResult, place: Place) -> None:
     here = [folder for folder in runs if (folder / "result.json").is_file()]
     if here:
         notes = [] if result.choosing is None else cost_notes(result.choosing)
-        write_pareto_report(load_runs(here), Path(place.output) / "report.html", notes)
+        write_pareto_report(load_runs(here), Path(place.output) / _REPORT, notes)

@@ -41,7 +41,9 @@ def as_rows(name: str, values: Any) -> np.ndarray:
 
 
 def as_inputs(x: Any, num_inputs: int) -> Any:
-    """The rows of each input of a model: one array, or a list or dict of them as Keras takes it.
+    """The rows of each input of a model: one array, or a tuple or dict of them.
+
+    Keras' own readers of batches take no list.
 
     Raises:
         InvalidData: If there are not ``num_inputs`` arrays of rows, as many rows each.
@@ -56,7 +58,7 @@ def as_inputs(x: Any, num_inputs: int) -> Any:
     if isinstance(x, dict):
         rows: Any = {name: as_rows(f"x[{name!r}]", values) for name, values in x.items()}
     else:
-        rows = [as_rows(f"x[{i}]", values) for i, values in enumerate(x)]
+        rows = tuple(as_rows(f"x[{i}]", values) for i, values in enumerate(x))
     lengths = [len(values) for values in keras.tree.flatten(rows)]
     if len(set(lengths)) != 1:
         raise InvalidData("The inputs have different numbers of rows", received=lengths)

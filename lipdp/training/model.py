@@ -15,6 +15,7 @@ from lipdp.bounds import (
     lipschitz_constant,
     numerical_error,
 )
+from lipdp.bounds.rows import input_spec_of
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
@@ -100,9 +101,8 @@ class PrivateTraining(SavedWithLedger):
         self, metrics: Sequence[Any], loss: LipschitzLoss, radius: float | None
     ) -> list[Any]:
         num_outputs = self.output_shape[-1] if self.built else None
-        self._private.certified = certified_metric(num_outputs, loss, radius)
-        extra = [] if self._private.certified is None else [self._private.certified]
-        return [*metrics_over_rows(metrics, num_outputs), *extra]
+        self._private.certified = found = certified_metric(num_outputs, loss, radius)
+        return [*metrics_over_rows(metrics, num_outputs), *([] if found is None else [found])]
 
     def get_compile_config(self) -> dict[str, Any]:
         """The arguments of ``compile``, serialised; without noise or seeds."""
@@ -175,8 +175,8 @@ class PrivateTraining(SavedWithLedger):
             "validation_data": validation_data,
         }
         if self._private.budget is None:
-            self._private.ledger.mark_unknown()
-            return super().fit(x, y, batch_size, verbose=verbose, **options, **kwargs)
+            with self._private.without_privacy(self):
+                return super().fit(x, y, batch_size, verbose=verbose, **options, **kwargs)
         check_fit(kwargs)
         asked = FitRequest(
             x,
@@ -234,6 +234,8 @@ class PrivateTraining(SavedWithLedger):
         """As in Keras; certified accuracy uses the constants of the present weights."""
         certified = self._private.certified
         if certified is not None:
+            # Outside fit a layer may be another one than when the function was traced.
+            self.make_test_function(force="_use_cached_eval_dataset" not in kwargs)
             certified.set_bounds(lipschitz_constant(self), numerical_error(self))
         return super().evaluate(*args, **kwargs)
 
@@ -244,8 +246,8 @@ class PrivateTraining(SavedWithLedger):
                 "train_on_batch would train on rows that were not Poisson-sampled",
                 fix="Call model.fit(x, y, ...)",
             )
-        self._private.ledger.mark_unknown()
-        return super().train_on_batch(*args, **kwargs)
+        with self._private.without_privacy(self):
+            return super().train_on_batch(*args, **kwargs)
 
     @property
     def plan(self) -> TrainingPlan:
@@ -282,12 +284,15 @@ class PrivateTraining(SavedWithLedger):
         Raises:
             InvalidState: Before the first private ``fit``.
         """
-        return str(statement_of(self.plan, self.ledger, **self._private.statement_extras()))
+        return str(statement_of(self.plan, self.ledger))
 
 
 @keras.saving.register_keras_serializable(package="lipdp")
 class Sequential(PrivateTraining, keras.Sequential):
-    """``keras.Sequential`` with private training."""
+    """``keras.Sequential`` with private training; a call at another shape is refused."""
+
+    # Keras sets it to None while it makes the model.
+    input_spec = property(input_spec_of, lambda self, value: None)
 
 
 @keras.saving.register_keras_serializable(package="lipdp")

@@ -10,6 +10,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from lipdp.bounds import adaptive_clips
+from lipdp.bounds.rows import check_row_shape
 from lipdp.errors import InvalidState
 from lipdp.privacy import PrivacyLedger
 from lipdp.training.batches import PrivateBatches
@@ -66,6 +68,9 @@ def prepare_batches(
     """
     if not model.built:
         model.build((None, *x.shape[1:]))
+        # Its variables are new, and remember the ledger from here on.
+        state.gather(model)
+    check_row_shape(model, keras.tree.flatten(x)[0].shape[1:])
     model.loss.check_labels(y, int(model.output_shape[-1]))
     if processes.several:
         # Before the plan, which might refuse the ledger of one process alone.
@@ -118,6 +123,9 @@ def _planned(
     if model.optimizer.built:
         model.optimizer.require(model.trainable_variables)
     state.check_statistics(layer.name for layer in model._flatten_layers(include_self=False))
+    if not model.optimizer.built:
+        # Which clips are trained may have changed since the model was compiled.
+        model.optimizer.watch(adaptive_clips(model))
     devices = devices_of(model)
     enter_constraint_sets(model.trainable_variables)
     request = Request(
@@ -134,8 +142,8 @@ def _planned(
     if processes.several:
         processes.check(**_planned_alike(model, plan))
     state.gate = _armed(model, plan, processes.seeds.noise)
-    # The noise is part of the traced step: a new plan needs a new trace.
-    model.train_function = None
+    # The noise is part of the traced step, and so is what a layer was: a new plan needs new traces.
+    model.train_function = model.test_function = None
     return plan
 
 

@@ -50,19 +50,14 @@ def _in_words(phase: Phase) -> str:
 
 
 def statement_of(
-    plan: TrainingPlan,
-    ledger: PrivacyLedger,
-    *,
-    other_accesses: tuple[str, ...] = (),
-    not_covered: tuple[str, ...] = (),
+    plan: TrainingPlan, ledger: PrivacyLedger, *, not_covered: tuple[str, ...] = ()
 ) -> PrivacyStatement:
     """The statement for everything that the ledger holds.
 
     Args:
         plan: The plan of the last ``fit``.
-        ledger: All steps so far.
-        other_accesses: What else read the training rows, beyond what the ledger holds.
-        not_covered: What epsilon does not speak of, beyond the usual.
+        ledger: All steps so far, with what statements must say of them.
+        not_covered: What else epsilon does not speak of.
     """
     budget = plan.budget
     spent = ledger.account(plan.delta, accountant=budget.accountant)
@@ -83,8 +78,14 @@ def statement_of(
         capacity=plan.capacity,
         overflow_delta=ledger.overflow_delta,
         allocation=budget.allocation,
-        other_accesses=(*earlier, *ledger.other_accesses, *other_accesses),
-        not_covered=(*NOT_COVERED, *rounding, *traffic, *not_covered),
+        other_accesses=(*earlier, *ledger.other_accesses, *ledger.remarks.of("other_accesses")),
+        not_covered=(
+            *NOT_COVERED,
+            *rounding,
+            *traffic,
+            *ledger.remarks.of("not_covered"),
+            *not_covered,
+        ),
         reproducible=budget.seed is not None or ledger.seeded,
         unit=_unit(plan),
         unit_word=plan.request.unit,

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from lipdp.bounds.graph import graph_of
+from lipdp.bounds.rows import check_row_shape
 from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.errors import InvalidData, InvalidValue, UnsafeSetting
 from lipdp.training.arrays import (
@@ -139,7 +140,12 @@ class FitRequest:
             raise InvalidData("Build the model before it trains on a stream", fix="model.build()")
         outputs = int(model.output_shape[-1])
         sampling = "poisson" if state.budget is None else state.budget.sampling
-        return RowStream(self.x, sampling, lambda y: model.loss.check_labels(y, outputs))
+        return RowStream(
+            self.x,
+            sampling,
+            lambda shape: check_row_shape(model, shape),
+            lambda y: model.loss.check_labels(y, outputs),
+        )
 
     def _data(self, model: keras.Model) -> tuple[Any, np.ndarray, Any]:
         num_inputs = len(model.inputs) if model.built else 1

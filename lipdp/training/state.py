@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,8 +36,6 @@ class PrivateState:
         gate: Lets the steps of the last ``fit`` run.
         certified: The metric that needs the present Lipschitz constant.
         compile_arguments: What the user passed to ``compile``.
-        unknown_callbacks: Callbacks whose behaviour the statement does not cover.
-        public_history: Whether the user declared earlier training public.
     """
 
     ledger: PrivacyLedger = field(default_factory=PrivacyLedger)
@@ -45,8 +44,6 @@ class PrivateState:
     gate: StepGate | None = None
     certified: CertifiedAccuracy | None = None
     compile_arguments: dict[str, Any] = field(default_factory=dict)
-    unknown_callbacks: tuple[str, ...] = ()
-    public_history: bool = False
 
     def set_budget(self, budget: PrivacyBudget | None) -> None:
         """Takes a new budget; the ledger keeps counting under its adjacency.
@@ -61,12 +58,14 @@ class PrivateState:
                     received=budget.adjacency,
                     fix="Continue with that adjacency",
                 )
-            self.ledger = PrivacyLedger(budget.adjacency)
+            remarks, self.ledger = self.ledger.remarks, PrivacyLedger(budget.adjacency)
+            self.ledger.remarks.merge(remarks)
         self.budget = budget
 
-    def remember_callbacks(self, names: tuple[str, ...]) -> None:
-        """Adds callbacks of one more ``fit`` to those that the statement names."""
-        self.unknown_callbacks = tuple(dict.fromkeys((*self.unknown_callbacks, *names)))
+    def remember_callbacks(self, names: Iterable[str]) -> None:
+        """Adds callbacks of one more ``fit`` to those that statements name."""
+        for name in names:
+            self.ledger.remarks.add("not_covered", f"the callback {name}")
 
     def gather(self, model: keras.Model) -> None:
         """Adds what weights of this model have cost in other models, and what nested models cost.
@@ -87,6 +86,17 @@ class PrivateState:
         for variable in model.variables:
             setattr(variable, _LEDGER, self.ledger)
 
+    @contextlib.contextmanager
+    def without_privacy(self, model: keras.Model) -> Iterator[None]:
+        """While weights train without privacy; they remember it wherever they go afterwards."""
+        self.gather(model)
+        self.ledger.mark_unknown()
+        try:
+            yield
+        finally:
+            # A model that was not built has its variables now.
+            self.mark(model)
+
     def declare_public(self, model: keras.Model) -> None:
         """A new ledger for weights whose history is public, those of nested models included.
 
@@ -103,7 +113,7 @@ class PrivateState:
                 fix="Load the public weights into a new model, and declare that one",
             )
         self.ledger = PrivacyLedger(self.ledger.adjacency)
-        self.public_history = True
+        self.ledger.remarks.add("other_accesses", _PUBLIC)
         self.mark(model)
 
     def check_statistics(self, names: Iterable[str]) -> None:
@@ -126,13 +136,6 @@ class PrivateState:
                 fix="Call statistics.record_in(model) after compile, once for each call of"
                 " statistics.layers()",
             )
-
-    def statement_extras(self) -> dict[str, tuple[str, ...]]:
-        """What the statement adds for this model."""
-        return {
-            "other_accesses": (_PUBLIC,) if self.public_history else (),
-            "not_covered": tuple(f"the callback {name}" for name in self.unknown_callbacks),
-        }
 
 
 def _nested(model: keras.Model) -> Iterator[tuple[keras.Model, PrivateState]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ class RowStream:
         source: Iterable of pairs of one input and its target, not batched, finite; each row comes
             at most once a pass, in whatever order.
         sampling: The budget's sampling.
+        check_shape: Raises for the shape of a row that the model has no bound for; it sees every
+            row of every pass.
         check_labels: Raises for labels that the loss has no bound for.
 
     Raises:
@@ -31,7 +33,11 @@ class RowStream:
     """
 
     def __init__(
-        self, source: Iterable[Any], sampling: str, check_labels: Callable[[np.ndarray], None]
+        self,
+        source: Iterable[Any],
+        sampling: str,
+        check_shape: Callable[[Sequence[int]], None],
+        check_labels: Callable[[np.ndarray], None],
     ) -> None:
         if sampling != "shuffled":
             raise InvalidData(
@@ -47,7 +53,7 @@ class RowStream:
                 fix="Pass an object that starts anew with each iteration",
             )
         _check_finite(source)
-        self._source = source
+        self._source, self._check_shape = source, check_shape
         self._count = 0
         for _, target in self.rows():
             check_labels(np.asarray(target)[None])
@@ -65,7 +71,9 @@ class RowStream:
                     received=type(element).__name__,
                     fix="Pass a stream of unbatched (x, y) with one input",
                 )
-            yield np.asarray(element[0]), np.asarray(element[1])
+            row = np.asarray(element[0])
+            self._check_shape(row.shape)
+            yield row, np.asarray(element[1])
 
 
 def _check_finite(source: Any) -> None:

@@ -38,6 +38,20 @@ class TestWeights:
         # They were trained again: what the first model may now release costs both.
         assert first.ledger.steps == 16
 
+    def test_a_model_that_fit_built_has_layers_that_remember(self, rows):
+        front = lipdp.layers.SphereNormalization(1.0, min_norm=0.1)
+        first = train(compiled([front, SpectralDense(8), MaxMin(), SpectralDense(2)]), rows, 2)
+        assert train(compiled([*first.layers[:-1], SpectralDense(2)]), rows).ledger.steps == 8 + 4
+
+    @pytest.mark.parametrize("built", [True, False])
+    @pytest.mark.parametrize("how", ["fit", "train_on_batch"])
+    def test_layers_that_trained_without_privacy_have_an_unknown_history(self, rows, built, how):
+        front = BoundedInput((4,), 2.0) if built else lipdp.layers.SphereNormalization(1.0, 0.1)
+        public = compiled([front, SpectralDense(4), SpectralDense(2)], None)
+        train(public, rows) if how == "fit" else public.train_on_batch(*rows)
+        with pytest.raises(BudgetExhausted, match="declare_public_history"):
+            train(compiled([*public.layers[:-1], SpectralDense(2)]), rows)
+
     def test_a_nested_model_brings_its_ledger_from_a_file_too(self, make_model, rows, tmp_path):
         inner = train(make_model(BUDGET), rows, epochs=3)
         outer = compiled([inner, SpectralDense(2)])
@@ -229,3 +243,33 @@ def test_sessions_of_a_ledger_add_up_and_one_session_counts_once():
     ledger.merge(other)
     assert ledger.steps == 15
     assert ledger.phases == other.phases
+
+
+class Peek(keras.callbacks.Callback):
+    """Nobody knows what it does."""
+
+
+def test_what_the_statement_must_name_goes_with_the_weights(rows, tmp_path):
+    model = compiled([BoundedInput((4,), 2.0), SpectralDense(4), SpectralDense(2)], None)
+    train(model, rows)
+    model.declare_public_history()
+    model.compile("sgd", MulticlassHinge(margin=0.5), privacy=BUDGET)
+    train(model, rows, callbacks=[Peek()])
+    model.save(tmp_path / "model.keras")
+    loaded = train(lipdp.load_model(tmp_path / "model.keras"), rows)
+    again = train(compiled([*model.layers[:-1], SpectralDense(2)]), rows)
+    for one in (model, loaded, again):
+        said = " ".join(one.privacy_statement().split())
+        assert "the callback Peek" in said and "as the user declares" in said
+
+
+def test_a_declaration_stays_when_the_adjacency_changes(rows):
+    model = compiled([BoundedInput((4,), 2.0), SpectralDense(2)], None)
+    train(model, rows)
+    model.declare_public_history()
+    budget = lipdp.PrivacyBudget(
+        noise_multiplier=1.0, delta=1e-5, sampling="shuffled", adjacency="zero-out"
+    )
+    model.compile("sgd", MulticlassHinge(margin=0.5), privacy=budget)
+    said = train(model, rows).privacy_statement()
+    assert "as the user declares" in " ".join(said.split())

@@ -21,7 +21,9 @@ class Rows:
 
 
 def stream(n=10):
-    return RowStream(Rows(np.arange(n, dtype="float32")[:, None], np.arange(n)), "shuffled", str)
+    return RowStream(
+        Rows(np.arange(n, dtype="float32")[:, None], np.arange(n)), "shuffled", str, str
+    )
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def test_unusable_streams_are_refused(make_model, rows, zero_out, source, words)
 
 def test_elements_must_be_pairs():
     with pytest.raises(InvalidData, match="pair"):
-        RowStream([1.0, 2.0], "shuffled", str)
+        RowStream([1.0, 2.0], "shuffled", str, str)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -91,7 +93,7 @@ def test_a_stream_read_out_of_order_or_too_short_is_refused():
     with pytest.raises(InvalidState, match="order"):
         batches[0], batches[2]
     shrinking = Rows(np.zeros((8, 1)), np.zeros(8))
-    counted = RowStream(shrinking, "shuffled", str)
+    counted = RowStream(shrinking, "shuffled", str, str)
     shrinking.x, shrinking.y = shrinking.x[:5], shrinking.y[:5]
     batches = StreamBatches(counted, 4, Slots(units=4, micro_batches=1, rows=4))
     batches[0]
