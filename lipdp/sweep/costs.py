@@ -144,7 +144,10 @@ def claim_of_chosen(cost: Choosing) -> str:
             "published"
         )
     else:
-        how = f"chosen among {cost.counted_trials} trials, which all count"
+        how = (
+            f"chosen among {cost.counted_trials} trials, which all count; one that begins later, on"
+            " whatever machine, costs more"
+        )
     guarantee = (
         f"epsilon {decimals_up(cost.epsilon)} at delta {cost.delta:g}, under {cost.adjacency}"
     )
