@@ -223,3 +223,16 @@ def test_bad_arguments_are_refused():
     model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
     with pytest.raises(UnsupportedLayer, match="BatchNormalization"):
         certify(model, np.zeros((1, 3)))
+
+
+def test_a_layer_that_was_changed_after_a_prediction_is_certified_as_it_is_now():
+    """The logits of the old function with the constant of the new one gave twice the radius."""
+    model = keras.Sequential(
+        [ll.BoundedInput((3,), 4.0), ll.SpectralDense(3), keras.layers.Activation("linear")]
+    )
+    x = np.array([[2.0, 0.2, 0.0]], "float32")
+    before = certify(model, x)
+    model.layers[-1].activation = keras.activations.softmax
+    after = certify(model, x)
+    assert after.logits.sum() == pytest.approx(1.0, abs=1e-5)
+    assert after.radii[0] < before.radii[0]

@@ -54,6 +54,33 @@ def test_all_coordinates_together_are_one_mechanism(rows, clips):
     assert [c for c in plan.shares.clips if c] == ([(0,), (1,)] if clips == 2 else [(0,), (0,)])
 
 
+def test_noise_follows_the_clips_that_are_trained_when_fit_begins(rows):
+    """Of two clips the other one was trained at ``compile``; its ratio to its minimum is 1."""
+    loose, tight = AdaptiveCotangentClip(1.0, minimum=1.0), AdaptiveCotangentClip(1.0, minimum=1e-3)
+    model = lipdp.Sequential([BoundedInput((4,), radius=2.0), SpectralDense(2), tight, loose])
+    tight.trainable = False
+    budget = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5)
+    model.compile(keras.optimizers.SGD(0.0), MulticlassHinge(margin=0.5), privacy=budget)
+    loose.trainable, tight.trainable = False, True
+    model.fit(*rows, batch_size=50, verbose=0)
+    mechanism = model.plan.mechanism
+    scales = [float(np.asarray(one)) for one in model.optimizer._thresholds.scales(mechanism)]
+    ratio = float(keras.ops.convert_to_numpy(tight.radius())) / 1e-3
+    assert ratio > 500.0
+    assert [s for s, chosen in zip(scales, mechanism.clips, strict=True) if chosen] == [
+        pytest.approx(ratio)
+    ]
+
+
+def test_a_clip_that_is_added_after_compile_is_followed(rows):
+    model = lipdp.Sequential([BoundedInput((4,), radius=2.0), SpectralDense(2)])
+    budget = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5)
+    model.compile("sgd", MulticlassHinge(margin=0.5), privacy=budget)
+    model.add(AdaptiveCotangentClip(1.0))
+    model.fit(*rows, batch_size=50, verbose=0)
+    assert len(model.plan.sensitivities) == 2 and (0,) in model.plan.shares.clips
+
+
 def test_the_statement_names_the_counts(rows):
     model = clipped_model(lipdp.PrivacyBudget(epsilon=4.0))
     history = model.fit(*rows, batch_size=50, epochs=3, verbose=0).history
