@@ -2,9 +2,10 @@
 
 Forward in topological order, a bound X of every tensor's norm; backward, a bound G of the norm of
 the loss's gradient with respect to it. A tensor with several consumers sums their G and a variable
-used at several places sums its bounds (triangle inequality); the parts of one concatenation share
+used at several places sums its bounds (triangle inequality, with the rounding of that sum); the parts of one concatenation share
 its G (``lipdp.bounds.cotangent``). Every layer's numbers are inflated by its proved rounding slack,
-so that they hold for the values that are computed.
+and by what it may lose where numbers underflow (``lipdp.bounds.underflow``), so that they hold for
+the values that are computed.
 
 Source: Bethune et al., "DP-SGD Without Clipping: The Lipschitz Neural Network Way" (ICLR 2024),
 section 3; the proof of each step is the chain rule and ``||A u|| <= ||A||_2 ||u||``.
@@ -12,7 +13,7 @@ section 3; the proof of each step is the chain rule and ``||A u|| <= ||A||_2 ||u
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import keras
@@ -23,10 +24,11 @@ from lipdp.bounds.final import check_final
 from lipdp.bounds.graph import Graph, graph_of
 from lipdp.bounds.steps import Step, forward_steps
 from lipdp.bounds.table import BoundRow, GradientBounds
+from lipdp.bounds.underflow import MULTIPLIED, is_mostly_lost, lost
 from lipdp.errors import UnboundedGradient, UnsupportedLayer
 from lipdp.losses._wrapper import LossWrapper
 from lipdp.losses.base import LipschitzLoss
-from lipdp.rounding import HOST
+from lipdp.rounding import HOST, gamma
 
 #: Below it numbers of float32 lose digits, and slacks, which are relative, mean nothing.
 _LEAST = 2.0**-100
@@ -44,10 +46,11 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
         * For every input, label and weight inside the constraint sets, the gradient that automatic
           differentiation returns for variable i has Euclidean norm at most ``parameters[i]``.
         * Every layer or loss without a proof is refused, and so is an infinite bound.
+        * A trainable variable of the model that no layer states a bound of is refused.
 
     Raises:
-        UnsupportedLayer: If a layer or the loss has no proved bound.
-        UnboundedGradient: If a parameter's bound is infinite.
+        UnsupportedLayer: If a layer, the loss or a trainable variable has no proved bound.
+        UnboundedGradient: If a parameter's bound is infinite, or numbers on the way almost vanish.
         UnsafeSetting: If a layer computes in half or mixed precision.
     """
     loss = _checked_loss(loss)
@@ -59,9 +62,14 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     slope = loss.lipschitz(logit_bound, num_outputs)
     unit = last.unit
     g = slope * (1.0 + loss.rounding(logit_bound, num_outputs, unit))
+    g += lost(last.call.shapes.size, MULTIPLIED)
+    _check_stated(model, steps)
+    for step in steps:
+        _check_sizes(step, step.x_out)
     totals, rows = _backward(graph, steps, g)
-    _check_finite(model, totals, rows)
-    parameters = [totals.get(id(v), 0.0) * HOST for v in model.trainable_variables]
+    found = [totals[id(v)] for v in model.trainable_variables]
+    _check_finite(model, found, rows)
+    parameters = [bound * HOST for bound in found]
     return GradientBounds(
         parameters,
         logit_bound=logit_bound,
@@ -127,15 +135,25 @@ def _backward(
     cotangents = _start(graph, g_output)
     totals: dict[int, float] = defaultdict(float)
     rows: list[BoundRow] = []
+    readers = Counter(key for step in steps for key in step.call.inputs)
+    uses = Counter(id(v) for step in steps for v in step.variables)
+    unit = max(step.unit for step in steps)
     for step in reversed(steps):
-        cotangent = cotangents[step.call.output]
+        cotangent = cotangents[step.call.output] * _of_sum(readers[step.call.output], unit)
         bounds = step.parameter_bounds(cotangent.bound)
         _check_count(step, bounds)
         for variable, bound in zip(step.variables, bounds, strict=True):
             totals[id(variable)] += bound
         rows = _rows(step, bounds) + rows
-        _give(cotangents, step, step.pull(cotangent))
-    return totals, rows
+        given = step.pull(cotangent)
+        _check_sizes(step, *(one.bound for one in given))
+        _give(cotangents, step, given)
+    return {key: total * _of_sum(uses[key], unit) for key, total in totals.items()}, rows
+
+
+def _of_sum(count: int, unit: float) -> float:
+    """A computed sum of so many tensors is at most so many times the sum of their norms."""
+    return 1.0 + gamma(count, unit) if count > 1 else 1.0
 
 
 def _check_count(step: Step, bounds: list[float]) -> None:
@@ -158,8 +176,36 @@ def _rows(step: Step, bounds: list[float]) -> list[BoundRow]:
     return [BoundRow(name, variable, step.x_out, lipschitz, bound) for variable, bound in pairs]
 
 
-def _check_finite(model: keras.Model, totals: dict[int, float], rows: list[BoundRow]) -> None:
-    found = [totals.get(id(v), 0.0) for v in model.trainable_variables]
+def _check_stated(model: keras.Model, steps: list[Step]) -> None:
+    """A trained variable without a bound would get no noise.
+
+    A model trains whatever variable is trainable, a layer that is frozen as a whole names none.
+    """
+    stated = {id(v) for step in steps for v in step.variables}
+    missing = [v.path for v in model.trainable_variables if id(v) not in stated]
+    if missing:
+        raise UnsupportedLayer(
+            "The model trains variables that no layer of its graph states a bound for",
+            received=missing,
+            fix="Set layer.trainable = True for a frozen layer with a trained variable, and then "
+            "variable.trainable = False for each that is not trained; take layers off the model "
+            "that are not in its graph",
+        )
+
+
+def _check_sizes(step: Step, *bounds: float) -> None:
+    """Bounds near underflow hold, but say nothing about the model."""
+    for bound in bounds:
+        if is_mostly_lost(bound, step.lost):
+            raise UnboundedGradient(
+                f"Numbers become so small at the layer {step.call.layer.name!r} that they may "
+                "vanish in rounding",
+                received=bound,
+                fix="Leave factors such as Rescaling(1e-30) out",
+            )
+
+
+def _check_finite(model: keras.Model, found: list[float], rows: list[BoundRow]) -> None:
     if any(0.0 < bound < _LEAST for bound in found):
         raise UnboundedGradient(
             "A gradient is so small that its noise could vanish in rounding",

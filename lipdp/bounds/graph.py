@@ -115,6 +115,7 @@ def _inline(
         _check_arguments(node)
         if isinstance(node.operation, keras.Model):
             nested = _function(node.operation)
+            _check_nested(node, nested)
             _check_dtypes(node, nested)
             made = _inline(nested, read, keys, calls)
         else:
@@ -138,6 +139,24 @@ def _call(node: Any, read: tuple[int, ...], made: int) -> Call:
         shapes=Shapes(tuple(_shape(t) for t in node.input_tensors), _shape(node.outputs[0])),
         given=tuple(t.dtype for t in node.input_tensors),
     )
+
+
+def _check_nested(node: Any, nested: Any) -> None:
+    """A nested Sequential can change; and Keras adds or drops an axis where ranks differ."""
+    called = _tensors(node.input_tensors, node.outputs)
+    present = _tensors(nested.inputs, nested.outputs)
+    if called != present:
+        raise UnsupportedLayer(
+            f"The nested model {node.operation.name!r} takes or makes other tensors than where it "
+            "is called",
+            received={"called": called, "nested": present},
+            fix="Give it inputs of its shape, and make the outer model after the last change",
+        )
+
+
+def _tensors(inputs: list[Any], outputs: list[Any]) -> list[Any]:
+    """Shapes of inputs, and shapes and dtypes of outputs."""
+    return [*(t.shape[1:] for t in inputs), *((*t.shape[1:], t.dtype) for t in outputs)]
 
 
 def _check_dtypes(node: Any, nested: Any) -> None:

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import numpy as np
 
 from lipdp.bounds.graph import graph_of
 from lipdp.bounds.precision import usable
 from lipdp.bounds.rules.base import Weightless
 from lipdp.bounds.steps import LayerStep, Step, forward_steps
+from lipdp.bounds.underflow import MULTIPLIED
 from lipdp.layers._clip import BallLayer
 from lipdp.projections import Projection
 from lipdp.rounding import HOST, times
 
-#: What an entry may lack that became smaller than the smallest normal float32.
-_UNDERFLOW = 2.0**-126
+#: Below it, with some to spare, a number of float32 may be read as zero.
+_LEAST_FACTOR = 2.0**-120
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,11 @@ class _Error:
 def numerical_error(model: keras.Model) -> float:
     """Bound of the distance between computed and exact outputs of one sample, in inference mode.
 
-    Each layer adds its slack times its output bound and passes its inputs' errors on, multiplied by
-    its Lipschitz constants. In front of a ball, where outputs have no bound, layers that move
-    entries or rescale them by at most 1 have errors in proportion, which the ball bounds. Infinite
-    if other layers stand there, or a weight lies outside its constraint set.
+    Each layer adds its slack times its output bound, and what underflows, and passes its inputs'
+    errors on, multiplied by its Lipschitz constants. In front of a ball, where outputs have no
+    bound, layers that move entries or rescale them by at most 1 have errors in proportion, which
+    the ball bounds. Infinite if other layers stand there, or a weight lies outside its constraint
+    set.
     """
     graph = graph_of(model)
     errors = dict.fromkeys(graph.inputs, _Error())
@@ -82,26 +85,32 @@ def _behind_ball(radius: float, given: _Error) -> float:
 def _rescaled(step: Step, rule: Weightless, given: _Error) -> _Error:
     """``y = s x + o`` as computed is off by ``slack (|s x| + |o|)``, and ``|s x| <= |y| + |o|``.
 
-    Factors above 1, and large offsets, are left out: they may overflow.
+    Factors above 1, and large offsets, are left out: they may overflow. So are factors that may be
+    read as zero.
     """
     small = rule.gain <= 0.5 or (rule.gain <= 1.0 and rule.offset == 0.0)
-    if not small or math.isinf(usable(rule.offset, 2.0**-24)):
+    if not small or _underflows(step.call.layer) or math.isinf(usable(rule.offset, 2.0**-24)):
         return _Error(math.inf)
     slack, inherited = step.forward_slack, given.relative
     own = slack * (1.0 + inherited)
-    underflow = step.call.shapes.entries * _UNDERFLOW
     return _Error(
         absolute=rule.gain * given.absolute * (1.0 + slack)
         + rule.offset * (inherited + own + slack)
-        + underflow,
+        + MULTIPLIED * step.lost,
         relative=inherited + own,
     )
+
+
+def _underflows(layer: Any) -> bool:
+    scale = np.abs(np.asarray(layer.scale, "float64"))
+    return bool(np.any((scale > 0.0) & (scale < _LEAST_FACTOR)))
 
 
 def _own_error(step: Step) -> float:
     if step.forward_slack == 0.0:
         return 0.0  # Exact, for every input: what moves entries, or is the identity in inference.
-    return times(step.forward_slack, step.x_out if in_constraint_set(step.call.layer) else math.inf)
+    x = step.x_out if in_constraint_set(step.call.layer) else math.inf
+    return times(step.forward_slack, x) + MULTIPLIED * step.x_lost
 
 
 def in_constraint_set(layer: Any) -> bool:

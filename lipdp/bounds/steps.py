@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lipdp.bounds.cotangent import Cotangent, part
 from lipdp.bounds.graph import Call, Graph
 from lipdp.bounds.precision import usable, working_unit
 from lipdp.bounds.rules import LayerBounds, MergeBounds, bounds_of, is_merging, merge_bounds_of
+from lipdp.bounds.underflow import lost_by, unless_zero, vast, with_size
 from lipdp.errors import UnsupportedLayer
 from lipdp.rounding import gamma, times, unit_roundoff
 
@@ -24,6 +27,9 @@ class Step(abc.ABC):
         unit: Unit round-off in which it computes.
         slack: Relative rounding slack of all its bounds.
         forward_slack: Of its output alone.
+        jacobian: Bound of the Jacobian norm in training, the greatest over the inputs.
+        lost: What its tensors may lose by underflow, at norms 0; see ``lipdp.bounds.underflow``.
+        x_lost: The same of its output, at the norms that it reads.
         x_out: Bound of the norm of the computed output.
     """
 
@@ -31,17 +37,15 @@ class Step(abc.ABC):
     unit: float
     slack: float
     forward_slack: float
+    jacobian: float
+    lost: float
+    x_lost: float
     x_out: float
 
     @property
     def variables(self) -> list[Any]:
         """The trained variables of the layer."""
         return list(self.call.layer.trainable_variables)
-
-    @property
-    @abc.abstractmethod
-    def jacobian(self) -> float:
-        """Bound of the Jacobian norm in training, the greatest over the inputs."""
 
     @abc.abstractmethod
     def parameter_bounds(self, g: float) -> list[float]:
@@ -59,6 +63,11 @@ class Step(abc.ABC):
     def push_error(self, errors: list[float]) -> float:
         """Bound of the output's error that is due to errors of the inputs, in inference mode."""
 
+    def _with_lost(self, given: Cotangent, g: float, of_vast: Callable[[], float]) -> Cotangent:
+        """What is given on of a cotangent of norm g, and what is lost of it."""
+        lost = unless_zero(self.lost * with_size(g, given.bound), given.bound, of_vast)
+        return _usable(given + Cotangent(lost), self.unit)
+
 
 @dataclass(frozen=True)
 class LayerStep(Step):
@@ -67,22 +76,28 @@ class LayerStep(Step):
     rule: LayerBounds
     x: float
 
-    @property
-    def jacobian(self) -> float:
-        """``||J||_2``."""
-        return self.rule.backward_bound(self.x, 1.0)
-
     def parameter_bounds(self, g: float) -> list[float]:
-        """As the rule says."""
+        """As the rule says, and what is lost."""
         bounds = self.rule.parameter_bounds(self.x, g)
-        return [times(b, 1.0 + self.slack) for b in bounds]
+        lost = self.lost * with_size(self.x) * with_size(g)
+
+        def of_vast(index: int) -> float:
+            return self.rule.parameter_bounds(vast(self.x), vast(g))[index]
+
+        return [
+            times(b, 1.0 + self.slack) + unless_zero(lost, b, partial(of_vast, i))
+            for i, b in enumerate(bounds)
+        ]
 
     def pull(self, cotangent: Cotangent) -> list[Cotangent]:
         """A form stays a form through a linear backward pass only."""
+        g = cotangent.bound
         if self.rule.linear_backward:
-            return [_usable(cotangent * times(self.jacobian, 1.0 + self.slack), self.unit)]
-        g = self.rule.backward_bound(self.x, cotangent.bound)
-        return [_usable(Cotangent(times(g, 1.0 + self.slack)), self.unit)]
+            given = cotangent * times(self.jacobian, 1.0 + self.slack)
+        else:
+            given = Cotangent(times(self.rule.backward_bound(self.x, g), 1.0 + self.slack))
+        of_vast = partial(self.rule.backward_bound, self.x, vast(g))
+        return [self._with_lost(given, g, of_vast)]
 
     def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
         """The inference map has a constant."""
@@ -100,19 +115,17 @@ class MergeStep(Step):
     rule: MergeBounds
     xs: tuple[float, ...]
 
-    @property
-    def jacobian(self) -> float:
-        """The greatest over the inputs."""
-        return max(self.rule.jacobians(self.xs))
-
     def parameter_bounds(self, g: float) -> list[float]:
         """No weights."""
         return []
 
     def pull(self, cotangent: Cotangent) -> list[Cotangent]:
-        """To each input its Jacobian, or its share of the whole."""
-        given = [c * (1.0 + self.slack) for c in self.pull_inference(cotangent)]
-        return [_usable(c, self.unit) for c in given]
+        """To each input its Jacobian, or its share of the whole, and what is lost."""
+        g, factors = cotangent.bound, self.rule.jacobians([vast(x) for x in self.xs])
+        return [
+            self._with_lost(given * (1.0 + self.slack), g, partial(times, factor, vast(g)))
+            for given, factor in zip(self.pull_inference(cotangent), factors, strict=True)
+        ]
 
     def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
         """To each input its Jacobian, or its share of the whole."""
@@ -154,22 +167,37 @@ def step_of(call: Call, xs: tuple[float, ...]) -> Step:
         UnsafeSetting: If it computes in half or mixed precision.
     """
     if is_merging(call.layer):
-        merge = merge_bounds_of(call.layer, call.shapes)
-        unit = working_unit(call.layer)
-        forward, slack = _with_casts(merge.rounding(unit), call, unit)
-        x_out = usable(times(merge.forward_bound(xs), 1.0 + slack), unit)
-        return MergeStep(call, unit, slack, forward, x_out, merge, xs)
+        return _merge_step(call, xs)
     if len(xs) != 1:
         raise UnsupportedLayer(
             f"The layer {call.layer.name!r} merges several tensors and has no rule",
             received=type(call.layer).__name__,
             fix="Use Add, Average, Subtract, Concatenate or Multiply of keras.layers",
         )
+    return _layer_step(call, xs[0])
+
+
+def _layer_step(call: Call, x: float) -> LayerStep:
     rule = bounds_of(call.layer, call.shapes)
     unit = working_unit(call.layer)
     forward, slack = _with_casts(rule.rounding(unit), call, unit)
-    x_out = usable(times(rule.forward_bound(xs[0]), 1.0 + slack), unit)
-    return LayerStep(call, unit, slack, forward, x_out, rule, xs[0])
+    bound, jacobian = rule.forward_bound(x), rule.backward_bound(x, 1.0)
+    lost = lost_by(call, jacobian)
+    x_lost = unless_zero(lost * with_size(x, bound), bound, lambda: rule.forward_bound(vast(x)))
+    x_out = usable(times(bound, 1.0 + slack) + x_lost, unit)
+    return LayerStep(call, unit, slack, forward, jacobian, lost, x_lost, x_out, rule, x)
+
+
+def _merge_step(call: Call, xs: tuple[float, ...]) -> MergeStep:
+    rule = merge_bounds_of(call.layer, call.shapes)
+    unit = working_unit(call.layer)
+    forward, slack = _with_casts(rule.rounding(unit), call, unit)
+    bound, jacobian = rule.forward_bound(xs), max(rule.jacobians(xs))
+    lost = lost_by(call, max(rule.jacobians([1.0 + x for x in xs])))
+    size = with_size(max(xs), bound)
+    x_lost = unless_zero(lost * size, bound, lambda: rule.forward_bound([vast(x) for x in xs]))
+    x_out = usable(times(bound, 1.0 + slack) + x_lost, unit)
+    return MergeStep(call, unit, slack, forward, jacobian, lost, x_lost, x_out, rule, xs)
 
 
 def _with_casts(slack: float, call: Call, unit: float) -> tuple[float, float]:

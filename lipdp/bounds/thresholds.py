@@ -15,7 +15,7 @@ def adaptive_clips(model: keras.Model) -> tuple[AdaptiveCotangentClip, ...]:
     """The layers of a model whose thresholds are trained, each once."""
     layers = model._flatten_layers(include_self=False)
     found = {id(one): one for one in layers if isinstance(one, AdaptiveCotangentClip)}
-    return tuple(one for one in found.values() if one.trainable)
+    return tuple(one for one in found.values() if one.trainable_variables)
 
 
 def gradient_bounds_now(model: keras.Model, loss: Any) -> GradientBounds:

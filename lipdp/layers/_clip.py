@@ -8,6 +8,7 @@ from typing import Any
 from keras import ops
 
 from lipdp.layers._ball import balls, project_samples
+from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma
@@ -24,7 +25,8 @@ class BallLayer(LipschitzLayer):
     """
 
     linear_backward = True
-    per_position = False
+    radius = Setting[float]()
+    per_position = Setting[bool](False)
 
     def __init__(self, radius: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)

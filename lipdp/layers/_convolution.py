@@ -14,6 +14,7 @@ from lipdp.layers._conv_geometry import ConvGeometry, per_axis
 from lipdp.layers._dense import ProjectedInitializer
 from lipdp.layers._linear import LinearLayer
 from lipdp.layers._pooling import check_rank
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._windows import Windows
 from lipdp.projections import BjorckProjection, Projection
@@ -40,6 +41,9 @@ class KernelLayer(LinearLayer):
         constraint: The set of P.
     """
 
+    kernel_size = Setting[tuple[int, ...]]()
+    strides = Setting[tuple[int, ...]]()
+    padding = Setting[str]()
     rank: ClassVar[int]
     paddings: ClassVar[tuple[str, ...]] = ("same", "valid", "circular")
 
@@ -135,6 +139,10 @@ class SpectralConvolution(KernelLayer):
         dilation_rate: Distance of two taps, likewise.
         groups: Blocks of channels that do not mix.
     """
+
+    filters = Setting[int]()
+    dilation_rate = Setting[tuple[int, ...]]()
+    groups = Setting[int]()
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from lipdp.layers._linear import LinearLayer
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import positions, sample_shape
 from lipdp.projections import Projection
 from lipdp.projections._checks import count
@@ -38,6 +39,8 @@ class BoundedDense(LinearLayer):
         units: Size of the last axis of the output.
         projection: The set of the kernel.
     """
+
+    units = Setting[int]()
 
     def __init__(self, units: int, projection: Projection, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import Projection
 from lipdp.rounding import times
@@ -21,7 +22,7 @@ class LinearLayer(LipschitzLayer):
     """
 
     linear_backward = True
-    constraint: Projection
+    constraint = Setting[Projection]()
 
     @property
     @abc.abstractmethod

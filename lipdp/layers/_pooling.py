@@ -10,6 +10,7 @@ from keras import ops
 
 from lipdp.errors import InvalidValue
 from lipdp.layers._averages import padded_sum_norm
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._smooth_norm import smooth_norm
 from lipdp.layers._windows import Windows, coverage
@@ -28,6 +29,9 @@ class WindowPooling(LipschitzLayer):
     """
 
     linear_backward = True
+    pool_size = Setting[tuple[int, ...]]()
+    strides = Setting[tuple[int, ...]]()
+    padding = Setting[str]()
     rank: ClassVar[int]
 
     def __init__(

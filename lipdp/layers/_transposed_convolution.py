@@ -9,6 +9,7 @@ from keras import ops
 from lipdp.layers._conv_geometry import ConvGeometry
 from lipdp.layers._convolution import KernelLayer
 from lipdp.layers._pooling import check_rank
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._windows import Windows
 from lipdp.projections import BjorckProjection
@@ -26,6 +27,7 @@ class SpectralTransposedConvolution(KernelLayer):
             long) or "valid" (and longer by what the windows reach beyond).
     """
 
+    filters = Setting[int]()
     paddings = ("same", "valid")
 
     def __init__(

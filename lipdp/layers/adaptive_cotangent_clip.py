@@ -13,6 +13,7 @@ from keras import ops
 from lipdp.errors import InvalidValue
 from lipdp.layers._backward import identity
 from lipdp.layers._ball import balls, project_and_tell
+from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma
@@ -68,6 +69,13 @@ class AdaptiveCotangentClip(LipschitzLayer):
         InvalidValue: If an argument is not positive and finite, the quantile does not lie strictly
             between 0 and 1, or the initial threshold not between minimum and maximum.
     """
+
+    initial = Setting[float]()
+    target_quantile = Setting[float]()
+    rate = Setting[float]()
+    minimum = Setting[float]()
+    maximum = Setting[float]()
+    count_noise = Setting[float]()
 
     def __init__(
         self,

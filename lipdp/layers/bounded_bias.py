@@ -8,6 +8,7 @@ from typing import Any, final
 import keras
 from keras import ops
 
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import positions, sample_shape
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import L2Ball
@@ -31,6 +32,7 @@ class BoundedBias(LipschitzLayer):
     """
 
     linear_backward = True
+    constraint = Setting[L2Ball]()
 
     def __init__(self, radius: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -11,6 +11,7 @@ from keras import ops
 
 from lipdp.errors import InvalidValue
 from lipdp.layers._dense import ProjectedInitializer
+from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import ChannelBall
 from lipdp.projections._checks import count
@@ -46,6 +47,10 @@ class BoundedEmbedding(LipschitzLayer):
         * No id raises an error, and none makes NaN of finite weights.
         * Each row is inside its ball from the start and after every update.
     """
+
+    num_embeddings = Setting[int]()
+    units = Setting[int]()
+    constraint = Setting[ChannelBall | None]()
 
     def __init__(
         self, num_embeddings: int, units: int, radius: float | None = 1.0, **kwargs: Any

@@ -8,6 +8,7 @@ import keras
 
 from lipdp.errors import InvalidValue
 from lipdp.layers._centered import centered, centering_roundings
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers.base import NonExpansiveLayer
 from lipdp.projections._checks import integer
@@ -22,6 +23,8 @@ class Centering(NonExpansiveLayer):
     Args:
         axis: The axis, counted with the batch axis as in Keras; not the batch axis itself.
     """
+
+    axis = Setting[int]()
 
     def __init__(self, axis: int = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)

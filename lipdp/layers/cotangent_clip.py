@@ -9,6 +9,7 @@ import keras
 
 from lipdp.layers._backward import identity
 from lipdp.layers._ball import balls, flag, project_samples
+from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma
@@ -33,6 +34,9 @@ class CotangentClip(LipschitzLayer):
         * A cotangent (or that of a position) with a non-finite entry is replaced by zero.
         * No norm runs over the batch axis.
     """
+
+    max_norm = Setting[float]()
+    per_position = Setting[bool]()
 
     def __init__(self, max_norm: float, per_position: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from lipdp.layers._pooling import check_rank
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import divisible, sample_shape
 from lipdp.layers.base import NonExpansiveLayer
 from lipdp.projections._checks import count
@@ -21,6 +22,8 @@ class DepthToSpace(NonExpansiveLayer):
     Args:
         block_size: Side b of a block; its square must divide the channels.
     """
+
+    block_size = Setting[int]()
 
     def __init__(self, block_size: int = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from lipdp.layers._pairs import Pair, sort_pairs
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import divisible
 from lipdp.layers.base import NonExpansiveLayer
 from lipdp.projections._checks import count
@@ -25,6 +26,8 @@ class GroupSort(NonExpansiveLayer):
     Args:
         group_size: Channels a group; must divide the last axis.
     """
+
+    group_size = Setting[int]()
 
     def __init__(self, group_size: int = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from lipdp.errors import InvalidValue
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import divisible
 from lipdp.layers.base import NonExpansiveLayer
 
@@ -28,6 +29,8 @@ class HouseholderActivation(NonExpansiveLayer):
     Args:
         angle: The fixed angle t, in radians.
     """
+
+    angle = Setting[float]()
 
     def __init__(self, angle: float = math.pi / 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)

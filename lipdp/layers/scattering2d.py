@@ -12,6 +12,7 @@ from keras import ops
 from lipdp.errors import InvalidValue
 from lipdp.layers import _wavelets as wavelets
 from lipdp.layers._pooling import check_rank
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._smooth_norm import smooth_norm
 from lipdp.layers.base import LipschitzLayer
@@ -52,6 +53,9 @@ class Scattering2D(LipschitzLayer):
 
     linear_backward = True
     convolves = True
+    scales = Setting[int]()
+    orientations = Setting[int]()
+    order = Setting[int]()
 
     def __init__(
         self, scales: int = 2, orientations: int = 8, order: int = 2, **kwargs: Any

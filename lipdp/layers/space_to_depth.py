@@ -9,6 +9,7 @@ from keras import ops
 
 from lipdp.errors import InvalidValue
 from lipdp.layers._pooling import check_rank
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers.base import NonExpansiveLayer
 from lipdp.projections._checks import count
@@ -25,6 +26,8 @@ class SpaceToDepth(NonExpansiveLayer):
     Args:
         block_size: Side b of a block; must divide both sides of the image.
     """
+
+    block_size = Setting[int]()
 
     def __init__(self, block_size: int = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -11,6 +11,7 @@ from keras import ops
 from lipdp.layers._conv_geometry import ConvGeometry
 from lipdp.layers._convolution import KernelLayer
 from lipdp.layers._pooling import check_rank
+from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._windows import Windows
 from lipdp.projections import ChannelBall
@@ -38,6 +39,7 @@ class SpectralDepthwiseConv2D(KernelLayer):
         * The kernel is inside its set from the start and after every update.
     """
 
+    depth_multiplier = Setting[int]()
     rank = 2
     paddings = ("same", "valid")
 

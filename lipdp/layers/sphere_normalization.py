@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from lipdp.layers._ball import balls, flag, project_samples
+from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma, times
@@ -35,6 +36,9 @@ class SphereNormalization(LipschitzLayer):
     """
 
     linear_backward = True
+    radius = Setting[float]()
+    min_norm = Setting[float]()
+    per_position = Setting[bool]()
 
     def __init__(
         self, radius: float, min_norm: float, per_position: bool = False, **kwargs: Any

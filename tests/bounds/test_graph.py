@@ -240,6 +240,15 @@ class TestRefusals:
         with pytest.raises(UnsupportedLayer, match="called with more"):
             bounds(keras.Model(inputs, SpectralDense(3)(dropped)))
 
+    def test_a_nested_model_that_is_called_on_names(self):
+        """Keras looks them up, and does not take them in the order in which it stores them."""
+        z, a = keras.Input((6,), name="z"), keras.Input((6,), name="a")
+        inner = keras.Model([z, a], keras.layers.Rescaling(100.0)(z))
+        inputs, x = ball()
+        model = keras.Model(inputs, inner({"z": keras.layers.Rescaling(10.0)(x), "a": x}))
+        with pytest.raises(UnsupportedLayer, match="called with more"):
+            lipschitz_constant(model)
+
     def test_images_as_logits(self):
         model = keras.Sequential([BoundedInput((2, 3), radius=1.0), SpectralDense(3)])
         with pytest.raises(UnsupportedLayer, match="shape that the loss takes"):

@@ -112,7 +112,7 @@ def test_a_constraint_that_came_too_late_does_not_count():
     with pytest.raises(UnboundedGradient):
         gradient_bounds(model, LOSS)
     model = net()
-    model.layers[-1].constraint = L2Ball(0.1)
+    model.layers[-1].kernel.constraint = L2Ball(0.1)
     with pytest.raises(UnsupportedLayer, match="another constraint"):
         gradient_bounds(model, LOSS)
 

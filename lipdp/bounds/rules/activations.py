@@ -14,7 +14,7 @@ from keras import activations
 
 from lipdp.bounds.rules import curves
 from lipdp.bounds.rules.affine import projection_of
-from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless
+from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless, enlarges
 from lipdp.bounds.rules.curves import Curve, Pointwise
 from lipdp.bounds.rules.scaling import as_computed
 from lipdp.bounds.shapes import Shapes
@@ -214,6 +214,7 @@ class _LearnedSlopes:
 
 
 def _prelu(layer: Any, shapes: Shapes) -> LayerBounds:
+    _check_slopes(layer, shapes)
     present = greatest_entry_bound(keras.ops.convert_to_numpy(layer.alpha))
     trained = bool(layer.alpha.trainable)
     return _LearnedSlopes(
@@ -222,6 +223,17 @@ def _prelu(layer: Any, shapes: Shapes) -> LayerBounds:
         trained=trained,
         shared=shapes.size // math.prod(layer.alpha.shape),
     )
+
+
+def _check_slopes(layer: Any, shapes: Shapes) -> None:
+    """Slopes of a larger shape than the sample would make copies of it."""
+    slopes = tuple(layer.alpha.shape)
+    if enlarges(slopes, shapes.input):
+        raise UnsupportedLayer(
+            f"The shared layer {layer.name!r} is called on another shape than it was built for",
+            received={"slopes": slopes, "called": shapes.input},
+            fix="Use a layer of its own for each shape, or shared_axes",
+        )
 
 
 def _steepest(variable: Any) -> float:

@@ -50,6 +50,13 @@ Rules = Mapping[type, Callable[[Any, Shapes], LayerBounds]]
 MergeRules = Mapping[type, Callable[[Any, Shapes], MergeBounds]]
 
 
+def enlarges(shape: Sequence[int], sample: Sequence[int]) -> bool:
+    """Whether an operand of one shape would broadcast a sample to a larger one."""
+    return len(shape) != len(sample) or any(
+        size not in (1, axis) for size, axis in zip(shape, sample, strict=True)
+    )
+
+
 @dataclass(frozen=True)
 class Weightless:
     """A layer without trained weights, one input: ``||f(t)|| <= min(offset + gain x, ceiling)``.

@@ -103,13 +103,15 @@ def _affine(
 
 def _convolution(layer: Any, shapes: Shapes) -> LayerBounds:
     """``sqrt(kappa) ||W||_2``, or for a frozen kernel the Fourier bound if it is smaller."""
-    geometry = ConvGeometry(_windows(layer, shapes.input), layer.groups)
+    # As backends do, and not by attributes, which may have changed since the kernel was made.
+    groups = shapes.input[-1] // layer.kernel.shape[-2]
+    geometry = ConvGeometry(_windows(layer, layer.kernel, shapes.input), groups)
     return _from_kernel(layer, shapes, _Kernel(layer.kernel, geometry))
 
 
 def _transposed(layer: Any, shapes: Shapes) -> LayerBounds:
     """The convolution that it transposes slides over the output and makes the input."""
-    geometry = ConvGeometry(_windows(layer, shapes.output))
+    geometry = ConvGeometry(_windows(layer, layer.kernel, shapes.output))
     counts = tuple(axis.count for axis in geometry.windows)
     if layer.output_padding is not None or counts != shapes.input[:-1]:
         raise UnsupportedLayer(
@@ -122,7 +124,8 @@ def _transposed(layer: Any, shapes: Shapes) -> LayerBounds:
 
 def _depthwise(layer: Any, shapes: Shapes) -> LayerBounds:
     """``sqrt(kappa) max_c ||K_c||``, K_c with all its multipliers."""
-    geometry = ConvGeometry(_windows(layer, shapes.input), groups=shapes.input[-1])
+    windows = _windows(layer, layer.kernel, shapes.input)
+    geometry = ConvGeometry(windows, groups=shapes.input[-1])
     kernel = _Kernel(layer.kernel, geometry, depthwise=True)
     return _from_kernel(layer, shapes, kernel)
 
@@ -167,7 +170,7 @@ class _Chain:
 
 def _separable(layer: Any, shapes: Shapes) -> LayerBounds:
     """A depthwise convolution, then one of window 1."""
-    windows = _windows(layer, shapes.input)
+    windows = _windows(layer, layer.depthwise_kernel, shapes.input)
     geometry = ConvGeometry(windows, groups=shapes.input[-1])
     depthwise = _Kernel(layer.depthwise_kernel, geometry, depthwise=True)
     single = ConvGeometry(tuple(Windows(axis.count, 1) for axis in windows))
@@ -191,7 +194,7 @@ def _separable(layer: Any, shapes: Shapes) -> LayerBounds:
     return _Chain(first, second)
 
 
-def _windows(layer: Any, shape: tuple[int, ...]) -> tuple[Windows, ...]:
+def _windows(layer: Any, kernel: Any, shape: tuple[int, ...]) -> tuple[Windows, ...]:
     check_channels_last(layer)
     check_plain_kernel(layer)
     if layer.padding not in PADDINGS:
@@ -201,7 +204,7 @@ def _windows(layer: Any, shape: tuple[int, ...]) -> tuple[Windows, ...]:
             fix="Use 'same' or 'valid'",
         )
     dilations = per_axis(layer.dilation_rate, layer.rank)
-    axes = zip(shape[:-1], layer.kernel_size, layer.strides, dilations, strict=True)
+    axes = zip(shape[:-1], kernel.shape[:-2], layer.strides, dilations, strict=True)
     return tuple(Windows(n, k, s, d, layer.padding) for n, k, s, d in axes)
 
 

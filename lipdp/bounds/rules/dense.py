@@ -33,7 +33,7 @@ def _dense(layer: Any, shapes: Shapes) -> LayerBounds:
 
 def bias_bound(layer: Any) -> float:
     """Bound of the norm of a plain layer's bias, 0 without one."""
-    if not layer.use_bias:
+    if layer.bias is None:
         return 0.0
     return weight_bound(layer.bias, frobenius_norm_bound)
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import keras
+
 from lipdp.bounds.final import check_final
 from lipdp.bounds.rules import (
     activations,
@@ -57,16 +59,18 @@ def bounds_of(layer: Any, shapes: Shapes) -> LayerBounds:
 
     Raises:
         UnsupportedLayer: If none are known, if the layer inherits its bounds from a concrete layer
-            whose code it may have changed, was built for another shape, or adds a loss that depends
-            on data.
+            whose code it may have changed, was built for another shape, now makes another one, or
+            adds a loss that depends on data.
     """
     _check_losses(layer)
     if isinstance(layer, LipschitzLayer):
         check_final(layer, LipschitzLayer, "layer")
         _check_constraint(layer)
         _check_shape(layer, shapes.input)
+        _check_output(layer, shapes, (None, *shapes.input))
         return layer
     if type(layer) in _RULES:
+        _check_output(layer, shapes, (None, *shapes.input))
         return _RULES[type(layer)](layer, shapes)
     raise _unknown(layer)
 
@@ -75,10 +79,11 @@ def merge_bounds_of(layer: Any, shapes: Shapes) -> MergeBounds:
     """The proved bounds of a layer that is called on a list of tensors.
 
     Raises:
-        UnsupportedLayer: If none are known.
+        UnsupportedLayer: If none are known, or if the layer now makes another shape.
     """
     _check_losses(layer)
     if type(layer) in merging.RULES:
+        _check_output(layer, shapes, [(None, *shape) for shape in shapes.inputs])
         return merging.RULES[type(layer)](layer, shapes)
     raise _unknown(layer)
 
@@ -116,6 +121,19 @@ def _check_shape(layer: LipschitzLayer, shape: tuple[int, ...]) -> None:
             f"The shared layer {layer.name!r} is called on another shape than it was built for",
             received={"built": tuple(built[1:]), "called": shape},
             fix="Use a layer of its own for each shape",
+        )
+
+
+def _check_output(layer: Any, shapes: Shapes, given: Any) -> None:
+    """An attribute that was set after the call may make another shape than the graph says."""
+    if type(layer).compute_output_shape is keras.layers.Layer.compute_output_shape:
+        return
+    present = tuple(layer.compute_output_shape(given)[1:])
+    if present != shapes.output:
+        raise UnsupportedLayer(
+            f"The layer {layer.name!r} has changed since it was called",
+            received={"called": shapes.output, "now": present},
+            fix="Make the model again",
         )
 
 

@@ -95,6 +95,7 @@ def _concatenate(layer: Any, shapes: Shapes) -> MergeBounds:
 
 
 def _multiply(layer: Any, shapes: Shapes) -> MergeBounds:
+    _check_ranks(layer, shapes)
     return Product(len(shapes.inputs) + shapes.size + 2)
 
 
@@ -105,6 +106,21 @@ def _check_equal(layer: Any, shapes: Shapes) -> None:
             received=shapes.inputs,
             fix="Give it inputs of one shape (repeat the small one with RepeatVector or "
             "UpSampling2D, whose bound is known)",
+        )
+
+
+def _check_ranks(layer: Any, shapes: Shapes) -> None:
+    """Keras decides at the first call whether samples get axes in front to make ranks equal.
+
+    Without them, (n, K) and (n, 1, K) broadcast to (n, n, K), every row with every other one.
+    """
+    ranks = [len(shape) for shape in shapes.inputs]
+    if len(set(ranks)) > 1 and not getattr(layer, "_reshape_required", False):
+        raise UnsupportedLayer(
+            f"The shared layer {layer.name!r} was made for inputs of one rank and would mix the "
+            "samples of a batch",
+            received=shapes.inputs,
+            fix="Use a layer of its own for these inputs",
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless
+from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless, enlarges
 from lipdp.bounds.rules.pooling import check_channels_last
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
@@ -24,8 +24,28 @@ def _dropout(layer: Any, shapes: Shapes) -> LayerBounds:
 
     Dropping whole channels, or the same entries of all rows, is no different.
     """
+    _check_mask(layer, shapes)
     rate = float(layer.rate)
-    return Weightless(gain=1.0 / (1.0 - rate) if rate < 1.0 else 0.0, inference=1.0)
+    if not 0.0 <= rate < 1.0:
+        raise UnsupportedLayer(
+            f"The rate of {layer.name!r} does not lie in [0, 1)",
+            received=layer.rate,
+            fix="Use a rate such as 0.5; a rate of 1 would drop everything in training",
+        )
+    return Weightless(gain=1.0 / (1.0 - rate), inference=1.0)
+
+
+def _check_mask(layer: Any, shapes: Shapes) -> None:
+    """A mask that is larger than a sample, or than a batch, makes copies of it."""
+    if layer.noise_shape is None:
+        return
+    # None is the size of the axis itself, which is as harmless as 1.
+    if enlarges([size or 1 for size in layer.noise_shape], (1, *shapes.input)):
+        raise UnsupportedLayer(
+            f"The noise_shape of {layer.name!r} is not that of one sample",
+            received=layer.noise_shape,
+            fix="Use None or 1 for the batch and None, 1 or its size for each other axis",
+        )
 
 
 def _flip(layer: Any, shapes: Shapes) -> LayerBounds:

@@ -170,6 +170,17 @@ class TestLearnedSlopes:
         layer.alpha.assign(np.full((5, 3), np.nan))
         assert rule_of(layer, (5, 3)).lipschitz(1.0) == math.inf
 
+    @pytest.mark.parametrize("called", [(1, 3), (5, 1), (1, 1), (3,), (1, 5, 3)])
+    def test_slopes_that_would_enlarge_the_sample_are_refused(self, called):
+        layer, _ = self.rule()
+        with pytest.raises(UnsupportedLayer, match="another shape"):
+            rule_of(layer, called)
+
+    def test_slopes_that_are_shared_do_for_any_size_of_the_axis(self):
+        layer, _ = self.rule(shared_axes=[1])
+        assert layer(np.ones((2, 1, 3))).shape == (2, 1, 3)
+        assert rule_of(layer, (1, 3)).parameter_bounds(2.0, 3.0) == [6.0]
+
     @pytest.mark.parametrize("shared", [None, [1]])
     def test_gradients_of_shared_slopes_attain_their_bound(self, shared):
         layer, rule = self.rule(alpha_constraint=MaxBall(1.5), shared_axes=shared)

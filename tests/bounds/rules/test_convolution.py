@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from lipdp.bounds.rules import bounds_of
 from lipdp.bounds.rules.convolution import RULES
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import BoundViolation, UnsupportedLayer
@@ -16,6 +17,7 @@ from lipdp.projections import (
     ChannelBall,
     FrobeniusProjection,
     L2Ball,
+    MaxBall,
     SpectralProjection,
 )
 from lipdp.testing.check_layer import check_layer
@@ -217,6 +219,28 @@ def test_layers_without_proof_are_refused(layer, shape, message):
     output = tuple(layer.compute_output_shape((None, *shape)))[1:]
     with pytest.raises(UnsupportedLayer, match=message):
         RULES[type(layer)](layer, Shapes((shape,), output))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_kernel_counts_and_not_what_is_said_of_it(frozen):
+    """Keras computes with the kernel and the bias that it made."""
+    layer = kl.Conv2D(4, 3, kernel_constraint=BjorckProjection())
+    layer.build((None, 6, 6, 4))
+    layer.bias.assign(np.ones(4))
+    layer.bias.trainable = False
+    layer.kernel.trainable = not frozen
+    honest = rule_of(layer, (6, 6, 4)).forward_bound(1.0)
+    layer.groups, layer.kernel_size = 4, (1, 1)
+    shapes = Shapes(((6, 6, 4),), (4, 4, 4))
+    assert RULES[kl.Conv2D](layer, shapes).forward_bound(1.0) == honest
+
+
+def test_the_bias_of_a_dense_layer_counts_while_it_is_there():
+    layer = kl.Dense(3, bias_constraint=MaxBall(1.0), kernel_constraint=BjorckProjection())
+    layer.build((None, 4))
+    before = bounds_of(layer, Shapes(((4,),), (3,))).forward_bound(1.0)
+    layer.use_bias = False
+    assert bounds_of(layer, Shapes(((4,),), (3,))).forward_bound(1.0) == before
 
 
 def test_low_rank_kernels_are_refused():

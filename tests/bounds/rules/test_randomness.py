@@ -45,7 +45,7 @@ def replayed(layer, batches):
 
 
 @pytest.mark.parametrize(("kind", "sample"), DROPOUTS)
-@pytest.mark.parametrize("rate", [0.0, 1e-3, 0.5, 0.9, 0.999, 1.0])
+@pytest.mark.parametrize("rate", [0.0, 1e-3, 0.5, 0.9, 0.999])
 def test_kept_entries_are_divided_by_the_share_that_is_kept(kind, sample, rate):
     layer = kind(rate)
     x = np.random.default_rng(0).normal(size=(8, *sample)).astype("float32")
@@ -56,6 +56,30 @@ def test_kept_entries_are_divided_by_the_share_that_is_kept(kind, sample, rate):
     assert np.all(np.abs(y) <= np.abs(x.astype("float64")) * gain * slack)
     np.testing.assert_array_equal(layer(x, training=False), x)
     assert rule_of(layer, sample).lipschitz(1.0) == 1.0
+
+
+@pytest.mark.parametrize(("kind", "sample"), DROPOUTS)
+@pytest.mark.parametrize("rate", [1.0, -3.0, 1.5, math.nan])
+def test_rates_that_are_no_share_are_refused(kind, sample, rate):
+    """At 1 nothing is left in training, but inference is the identity."""
+    layer = kind(0.5)
+    layer.rate = rate
+    with pytest.raises(UnsupportedLayer, match="rate"):
+        rule_of(layer, sample)
+
+
+@pytest.mark.parametrize("noise_shape", [None, (None, 1, 3), (None, None, 3), (1, 5, 3), (1, 1, 1)])
+def test_masks_that_are_shared(noise_shape):
+    layer = L.Dropout(0.5, noise_shape=noise_shape)
+    assert layer(np.ones((2, 5, 3), "float32"), training=True).shape == (2, 5, 3)
+    assert rule_of(layer, (5, 3)).backward_bound(1.0, 1.0) == 2.0
+
+
+@pytest.mark.parametrize("noise_shape", [(None, 9, 4), (9, 1, 4), (1, 4), (None, 1, 1, 4), ()])
+def test_masks_that_are_larger_than_a_sample_are_refused(noise_shape):
+    """The first one makes (n, 9, 4) of (n, 1, 4) in training."""
+    with pytest.raises(UnsupportedLayer, match="noise_shape"):
+        rule_of(L.Dropout(0.01, noise_shape=noise_shape), (1, 4))
 
 
 @pytest.mark.parametrize("name", AUGMENTATIONS)
