@@ -27,9 +27,9 @@ Written by `python -m benchmarks` (or `python -m benchmarks.speed_page`, from th
 `benchmarks/results/`). Programs that are compared run in turns, so that what slows the machine
 slows all of them; every ratio is the median over the turns of the ratio within a turn. Five turns
 were asked for; where time was short there were fewer, and the table says how many: a ratio of one
-turn may well be off by a tenth. Milliseconds are medians too, and hold for this machine alone. What a
-later run had no time for stays as an earlier one on such a machine, with the same versions,
-measured it; `measured` in the JSON has the day of each cell.
+turn may well be off by a tenth. Milliseconds are medians too, and hold for this machine alone.
+What a later run had no time for stays as an earlier one measured it on such a machine, with the
+same versions; `measured` in the JSON has the day of each cell.
 """
 
 STEPS = """## Steps

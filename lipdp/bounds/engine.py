@@ -2,10 +2,10 @@
 
 Forward in topological order, a bound X of every tensor's norm; backward, a bound G of the norm of
 the loss's gradient with respect to it. A tensor with several consumers sums their G and a variable
-used at several places sums its bounds (triangle inequality, with the rounding of that sum); the parts of one concatenation share
-its G (``lipdp.bounds.cotangent``). Every layer's numbers are inflated by its proved rounding slack,
-and by what it may lose where numbers underflow (``lipdp.bounds.underflow``), so that they hold for
-the values that are computed.
+used at several places sums its bounds (triangle inequality, with the rounding of that sum); the
+parts of one concatenation share its G (``lipdp.bounds.cotangent``). Every layer's numbers are
+inflated by its proved rounding slack, and by what it may lose where numbers underflow
+(``lipdp.bounds.underflow``), so that they hold for the values that are computed.
 
 Source: Bethune et al., "DP-SGD Without Clipping: The Lipschitz Neural Network Way" (ICLR 2024),
 section 3; the proof of each step is the chain rule and ``||A u|| <= ||A||_2 ||u||``.
