@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from lipdp.bounds import gradient_bounds, lipschitz_constant, numerical_error
+from lipdp.bounds import engine, gradient_bounds, lipschitz_constant, numerical_error
 from lipdp.bounds.probe import per_sample_gradient_norms
 from lipdp.errors import UnboundedGradient
 from lipdp.layers import (
@@ -186,6 +186,28 @@ def _adversarial_rows(rng: np.random.Generator, size: int) -> np.ndarray:
     bad = np.full((2, size), 0.5)
     bad[0, 0], bad[1, 2] = np.nan, np.inf
     return np.concatenate([sphere, special, bad])
+
+
+class TestSums:
+    """What several readers send back to a tensor, and several uses to a variable, is added up."""
+
+    def test_a_sum_of_floats_is_at_most_so_much_larger(self):
+        unit = 2.0**-24
+        assert engine._of_sum(1, unit) == 1.0
+        for count in (2, 3, 100):
+            assert engine._of_sum(count, unit) >= (1.0 + unit) ** (count - 1)
+
+    @pytest.mark.parametrize("shared", [True, False])
+    def test_it_is_in_the_bounds(self, shared, monkeypatch):
+        inputs = keras.Input((3,))
+        kernel = SpectralDense(3)
+        read = kernel(BoundedInput((3,), 1.0)(inputs))
+        again = kernel(read) if shared else read
+        out = SpectralDense(2)(keras.layers.Add()([keras.layers.Flatten()(read), again]))
+        model, loss = keras.Model(inputs, out), TemperedCrossentropy(1.0)
+        found = gradient_bounds(model, loss).parameters
+        monkeypatch.setattr(engine, "_of_sum", lambda count, unit: 1.0)
+        assert found[0] > gradient_bounds(model, loss).parameters[0] * (1.0 + 2.0**-24)
 
 
 class TestLipschitz:
