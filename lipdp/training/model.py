@@ -86,12 +86,9 @@ class PrivateTraining(SavedWithLedger):
             check_compile(loss, kwargs)
             optimizer = PrivateOptimizer(keras.optimizers.get(optimizer))
             optimizer.watch(adaptive_clips(self))
-            metrics, weighted_metrics = (
-                None,
-                self._private_metrics(
-                    [*(metrics or ()), *(weighted_metrics or ())], loss, certified_radius
-                ),
-            )
+            asked = [*(metrics or ()), *(weighted_metrics or ())]
+            metrics = None
+            weighted_metrics = self._private_metrics(asked, loss, certified_radius)
             kwargs["auto_scale_loss"] = False
         super().compile(
             optimizer, loss, metrics=metrics, weighted_metrics=weighted_metrics, **kwargs

@@ -122,8 +122,11 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         Raises:
             InvalidState: If no plan was made, or the gradients do not match it.
         """
-        if trainable_variables is not None and not self.built:
-            self.build(list(trainable_variables))
+        if trainable_variables is not None:
+            if not self.built:
+                self.build(list(trainable_variables))
+            # A trace of other variables, as many of them, would get the noise of these.
+            self.require(trainable_variables)
         mechanism = self._checked_mechanism(len(grads))
         sums = self._with_earlier_parts(self._over_replicas(list(grads)))
         if not self._updates:

@@ -151,6 +151,7 @@ class TestAdversary:
             MulticlassHinge(margin=0.5),
         ],
     )
+    @pytest.mark.slow
     def test_gradients_stay_below_their_bounds(self, loss, dtype):
         keras.utils.set_random_seed(3)
         model = keras.Sequential(

@@ -55,7 +55,14 @@ def interrupted(config, output, after):
     return ears
 
 
-@pytest.mark.parametrize("after", [3, 2 * STEPS + 4, EPOCHS * STEPS])
+@pytest.mark.parametrize(
+    "after",
+    [
+        2 * STEPS + 4,
+        pytest.param(3, marks=pytest.mark.slow),
+        pytest.param(EPOCHS * STEPS, marks=pytest.mark.slow),
+    ],
+)
 def test_the_same_command_finishes_it(make_config, tmp_path, after):
     config, output = make_config(), tmp_path / "run"
     first = interrupted(config, output, after)

@@ -74,6 +74,7 @@ def rows(rng):
     return x
 
 
+@pytest.mark.slow
 @every_model
 def test_gradients_keep_the_bounds_at_every_threshold(make):
     model, rng = make(), np.random.default_rng(0)

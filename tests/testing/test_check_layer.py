@@ -176,6 +176,7 @@ class Masked(NonExpansiveLayer):
     ],
     ids=["wide dense", "sort", "wide sort", "bias", "ball", "random"],
 )
+@pytest.mark.slow
 def test_honest_layers_pass_and_attain_their_bounds(layer, shape):
     found = check_layer(layer, shape, 3.0)
     assert isinstance(found, Tightness)
