@@ -13,6 +13,7 @@ from lipdp.errors import InvalidValue
 from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import divisible
 from lipdp.layers.base import NonExpansiveLayer
+from lipdp.rounding import gamma
 
 
 @final
@@ -48,6 +49,15 @@ class HouseholderActivation(NonExpansiveLayer):
         first = ops.where(kept, a, a * cos + b * sin)
         second = ops.where(kept, b, a * sin - b * cos)
         return ops.concatenate([first, second], axis=-1)
+
+    def rounding(self, unit: float) -> float:
+        """Relative error of the computed pairs.
+
+        Each entry of a mirror image has 3 roundings of at most the pair's norm: ``3 sqrt(2) u``.
+        Where rounding takes the other image, the pair lies within 2 u of its norm from the line,
+        and the images differ by twice that.
+        """
+        return gamma(12, unit)
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

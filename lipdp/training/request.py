@@ -171,6 +171,13 @@ class FitRequest:
         if self.groups is None or self.max_examples_per_user is None:
             return single_rows(count)
         groups = np.asarray(self.groups)
+        if groups.dtype.kind in "US" and not all(isinstance(g, str | bytes) for g in self.groups):
+            # NumPy would take the numbers as their texts, so that two users may become one.
+            raise InvalidData(
+                "groups holds texts and other values",
+                received=sorted({type(g).__name__ for g in self.groups}),
+                fix="Name every user by a text, or every one by a number",
+            )
         if groups.shape[:1] != (count,):
             raise InvalidData(
                 "groups must have one value for each row of y",

@@ -198,6 +198,7 @@ def _on_grids(
         rounded_sensitivity(d, w, n) if w > 0.0 else 0.0
         for w, (_, d, n) in zip(widths, rows, strict=True)
     )
+    _check_factors(budget.noise_schedule)
     wider = _plain(model, raised, z, budget.allocation)
     kind = "float64" if _dtype(model) == "float64" else "int32"
     grids = tuple(
@@ -208,8 +209,18 @@ def _on_grids(
     return NoiseShares(raised, wider.stddevs, grids, ())
 
 
-#: Noise schedules with secure noise stay below this factor, which the grids leave room for.
+#: Greatest factor of a noise schedule with secure noise: the grids leave room for it.
 _MOST_FACTOR = 16.0
+
+
+def _check_factors(schedule: Sequence[tuple[int, float]]) -> None:
+    """Noise that a whole number of the dtype cannot hold would not be that of the plan."""
+    if any(factor > _MOST_FACTOR for _, factor in schedule):
+        raise UnsafeSetting(
+            f"With secure_noise a noise schedule has factors of at most {_MOST_FACTOR:g}",
+            received=schedule,
+            fix="Raise noise_multiplier, and divide all factors by as much",
+        )
 
 
 def _check_room(

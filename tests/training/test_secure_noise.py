@@ -109,3 +109,17 @@ def test_without_noise_the_grid_is_not_used(make_model, rows, parts):
     model.fit(*rows, batch_size=200, micro_batch_size=201 // parts, verbose=0)
     assert model.plan.shares.grids == ()
     assert all(np.isfinite(w).all() for w in model.get_weights())
+
+
+def test_a_schedule_beyond_what_whole_numbers_hold_is_refused(make_model, rows):
+    """Noise that saturates is no Gaussian any more."""
+    for factor in (16.0, 1e6):
+        budget = lipdp.PrivacyBudget(
+            noise_multiplier=2.0, delta=1e-5, secure_noise=True, noise_schedule=((0, factor),)
+        )
+        model = make_model(budget)
+        if factor == 16.0:
+            model.fit(*rows, batch_size=50, verbose=0)
+            continue
+        with pytest.raises(UnsafeSetting, match="at most 16"):
+            model.fit(*rows, batch_size=50, verbose=0)

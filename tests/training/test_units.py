@@ -135,3 +135,11 @@ def test_delta_is_held_against_the_number_of_users(make_model, rows):
     model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.5, delta=0.01))
     with pytest.raises(InvalidValue, match="delta"):
         model.fit(*rows, batch_size=10, verbose=0, groups=np.arange(200), max_examples_per_user=1)
+
+
+def test_users_that_are_numbers_and_texts_are_refused(make_model, rows):
+    """NumPy would make one user of 1 and "1"."""
+    model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
+    groups = [1, "1"] * (len(rows[1]) // 2)
+    with pytest.raises(InvalidData, match="texts and other values"):
+        model.fit(*rows, batch_size=20, groups=groups, max_examples_per_user=2, verbose=0)
