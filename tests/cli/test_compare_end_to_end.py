@@ -8,10 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import lipdp
-from lipdp.cli import main
 from lipdp.privacy import PrivacyLedger, composed
 from lipdp.results import RunResult
 from tests.small_table import write_table
@@ -49,10 +47,6 @@ def finished(folder):
     return out
 
 
-def say(*arguments):
-    return CliRunner().invoke(main, arguments, catch_exceptions=False).stdout
-
-
 def interrupted(folder):
     """The runs that a comparison has finished when it is stopped inside the second one."""
     process = start(folder, *COMPARE)
@@ -65,8 +59,7 @@ def interrupted(folder):
     return [path.parent.name for path in (folder / "out").glob("*/result.json")]
 
 
-def test_it_is_interrupted_goes_on_and_is_reported(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_it_is_interrupted_goes_on_and_is_reported(folder, run):
     assert interrupted(folder) == ["clipless-epsilon1-seed0"]
     said = finished(folder)
     assert "1 of 5 runs are finished already" in said and "epoch 3/3" in said
@@ -76,12 +69,12 @@ def test_it_is_interrupted_goes_on_and_is_reported(folder, monkeypatch):
         assert result.spent.steps > 0 and not result.interrupted
     assert not list((folder / "out").glob(".*"))
 
-    say("report", "out", "-o", "all.html")
+    run("report", "out", "-o", "all.html")
     (section,) = json.loads((folder / "all.json").read_text())["sections"]
     assert [cell["epsilon"] for cell in section["cells"]] == [1.0, 1.0, 3.0, 3.0]
     assert len(section["references"]) == 1
     ledgers = [PrivacyLedger.from_json(one.spent.ledger) for one in results.values()]
-    told = json.loads(say("account", "runs", *(f"out/{n}" for n in PRIVATE), "--json"))
+    told = json.loads(run("account", "runs", *(f"out/{n}" for n in PRIVATE), "--json").stdout)
     assert told["epsilon"] == composed(ledgers, 1e-4).epsilon
     assert section["privacy"]["together"]["epsilon"] == told["epsilon"]
 
@@ -89,4 +82,4 @@ def test_it_is_interrupted_goes_on_and_is_reported(folder, monkeypatch):
     (folder / "out" / "failed").mkdir()
     (folder / "out" / "failed" / "privacy_ledger.json").write_text(ledgers[0].to_json())
     more = [*(f"out/{n}" for n in PRIVATE), "out/failed", "--json"]
-    assert json.loads(say("account", "runs", *more))["epsilon"] > told["epsilon"]
+    assert json.loads(run("account", "runs", *more).stdout)["epsilon"] > told["epsilon"]
