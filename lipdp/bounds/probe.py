@@ -72,6 +72,11 @@ class _ProbeModel(keras.Model):
         self.one = self.add_weight(shape=(), initializer="ones", name="one", dtype=dtype)
         self.built = True
 
+    @property
+    def metrics(self) -> list[Any]:
+        # Nobody reads the mean of the loss, and to reset it takes a tenth of a call.
+        return []
+
     def call(self, inputs: Any) -> Any:
         return ops.zeros((1,))
 
