@@ -25,18 +25,12 @@ STYLES = {
     "mlp": (("relu", ""), ("max_min", ""), ("group_sort", "")),
     "cnn": (("relu", "max"), ("max_min", "max"), ("max_min", "l2")),
 }
-#: Rows that a larger batch is also taken in at a time, of networks whose arrays grow beyond what
-#: a heap keeps.
-IN_PARTS = {"cnn": 512}
 
 
 def contenders(
     net: str, batch: int, steps: int, backend: str, python: str = sys.executable
 ) -> dict[str, Contender]:
-    """The plain network, and for each style the constrained one without and with privacy.
-
-    A private one whose batch is larger than its part comes once more, in parts.
-    """
+    """The plain network, and for each style the constrained one without and with privacy."""
     cell = {"net": net, "batch": batch, "steps": steps}
     variables = {"KERAS_BACKEND": backend}
     found = {"plain": Contender(WORKER, {**cell, "kind": "plain"}, python, variables)}
@@ -45,10 +39,6 @@ def contenders(
             told = {**cell, "kind": kind, "activation": activation, "pooling": pooling}
             name = " ".join(part for part in (kind, activation, pooling) if part)
             found[name] = Contender(WORKER, told, python, variables)
-        part = IN_PARTS.get(net, batch)
-        if batch > part:
-            in_parts = {**told, "micro_batch": part}
-            found[f"{name}, parts of {part}"] = Contender(WORKER, in_parts, python, variables)
     return found
 
 

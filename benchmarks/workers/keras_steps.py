@@ -2,7 +2,7 @@
 
 Run by benchmarks.race: python -m benchmarks.workers.keras_steps CELL, the cell as JSON with
 ``net`` (mlp or cnn), ``kind`` (plain, lipschitz or private), ``activation``, ``pooling``,
-``batch``, ``steps``, ``jit`` and ``micro_batch``.
+``batch``, ``steps`` and ``jit``.
 """
 
 import json
@@ -108,9 +108,7 @@ def main() -> None:
     y = rng.integers(0, CLASSES, rows)
     model = make_model(cell)
     turns = EpochTurns(cell["steps"])
-    parts = {"micro_batch_size": cell["micro_batch"]} if "micro_batch" in cell else {}
-    sizes = {"batch_size": cell["batch"], "epochs": 10_000, **parts}
-    model.fit(x, y, verbose=0, callbacks=[turns], **sizes)
+    model.fit(x, y, batch_size=cell["batch"], epochs=10_000, verbose=0, callbacks=[turns])
 
 
 if __name__ == "__main__":

@@ -80,9 +80,10 @@ class TrainingSection(Section):
 
     The method is "clipless"; "dp-sgd", clipping by tensorflow-privacy without constraints, for
     comparison; or "none", the clipless training without noise, whatever the budget says.
-    ``micro_batch_size`` bounds the rows that are in memory at a time. ``tensorboard`` is a folder
-    for TensorBoard files of epsilon and held-out metrics, outside the folder of the run; "dp-sgd"
-    writes none and refuses it.
+    ``micro_batch_size`` bounds the rows that are in memory at a time; where it is not given,
+    private clipless training keeps a layer's output within 32 MiB (JAX: 8) in host memory.
+    ``tensorboard`` is a folder for TensorBoard files of epsilon and held-out metrics, outside the
+    folder of the run; "dp-sgd" writes none and refuses it.
     """
 
     batch_size: Count = 2048

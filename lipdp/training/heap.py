@@ -18,13 +18,13 @@ _ARRAYS_APART = 65536
 #: that an array fills would be returned whole with it, unless that much is asked to stay free.
 _ROOM, _MOST_ROOM = 128 << 10, 64 << 20
 #: Where glibc's own rule ends; more it does not take.
-_MOST = 32 << 20
+MOST_OF_AN_ARRAY = 32 << 20
 _LARGEST_INT = 2**31 - 1
 #: What is served from the heap in any case. With 32 MiB a run on small batches of an array on disk
 #: kept 200 MB more.
 _LEAST = 8 << 20
 #: Slots of a batch over its expected rows.
-_PADDING = 1.2
+PADDING = 1.2
 _CHOSEN_BY_USER = (
     "MALLOC_MMAP_THRESHOLD_",
     "MALLOC_MMAP_MAX_",
@@ -52,7 +52,7 @@ class HeapReuse(keras.callbacks.Callback):
 
     def __init__(self, array_bytes: int) -> None:
         super().__init__()
-        self._largest = max(_LEAST, math.ceil(_PADDING * array_bytes))
+        self._largest = max(_LEAST, math.ceil(PADDING * array_bytes))
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """At the first batch of an epoch its reader is there."""
@@ -61,7 +61,7 @@ class HeapReuse(keras.callbacks.Callback):
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """What is free goes back to the system, and large arrays get pages of their own again."""
-        if self._largest > _MOST and keras.backend.backend() == "tensorflow":
+        if self._largest > MOST_OF_AN_ARRAY and keras.backend.backend() == "tensorflow":
             give_back(os.environ)
 
 
@@ -76,10 +76,10 @@ def serve_from_heap(largest: int, environment: Mapping[str, str]) -> bool:
         return False
     library = ctypes.CDLL(None)
     done = [
-        library.mallopt(_MMAP_THRESHOLD, min(largest, _MOST)),
+        library.mallopt(_MMAP_THRESHOLD, min(largest, MOST_OF_AN_ARRAY)),
         library.mallopt(_TRIM_THRESHOLD, min(2 * largest, _LARGEST_INT)),
-        library.mallopt(_MMAP_MAX, 0 if largest > _MOST else _ARRAYS_APART),
-        library.mallopt(_TOP_PAD, _MOST_ROOM if largest > _MOST else _ROOM),
+        library.mallopt(_MMAP_MAX, 0 if largest > MOST_OF_AN_ARRAY else _ARRAYS_APART),
+        library.mallopt(_TOP_PAD, _MOST_ROOM if largest > MOST_OF_AN_ARRAY else _ROOM),
     ]
     return all(done)
 

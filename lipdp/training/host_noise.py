@@ -6,8 +6,10 @@ import abc
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
+from keras import ops
 
 from lipdp.privacy import RoundedGaussian
 from lipdp.training.mechanism import Mechanism
@@ -27,8 +29,8 @@ class HostNoise(abc.ABC):
         self.shapes = tuple(shapes)
 
     @abc.abstractmethod
-    def draw(self, mechanism: Mechanism, factor: float) -> np.ndarray:
-        """A new array of shape (P,): the entries of one variable after those of the other.
+    def draw(self, mechanism: Mechanism, factor: float) -> Any:
+        """A new array or tensor, shape (P,): the entries of one variable after those of the other.
 
         Args:
             mechanism: Standard deviations and grids.
@@ -55,13 +57,17 @@ class PlainHostNoise(HostNoise):
         bits = np.random.SFC64(None if seed is None else [seed, 2])
         self._generator = np.random.Generator(bits)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lipdp-noise")
-        self._next = self._thread.submit(self._normals)
+        self._next = self._thread.submit(self._tensor)
 
-    def draw(self, mechanism: Mechanism, factor: float) -> np.ndarray:
+    def draw(self, mechanism: Mechanism, factor: float) -> Any:
         """Standard normals, which are handed out once; the step itself scales them."""
         draws = self._next.result()
-        self._next = self._thread.submit(self._normals)
+        self._next = self._thread.submit(self._tensor)
         return draws
+
+    def _tensor(self) -> Any:
+        # Here, since no step can run while its noise is brought.
+        return ops.convert_to_tensor(self._normals())
 
     def _normals(self) -> np.ndarray:
         # A new array each time: a backend may use it in place, in a step that still runs.

@@ -147,7 +147,9 @@ class PrivateTraining(SavedWithLedger):
             validation_data: Held-out data, other than x and y; its metrics are exact and not
                 covered by epsilon.
             micro_batch_size: Most rows that are processed at a time; a larger batch is summed up
-                in parts, with one noise and one accounted step. By default a batch is one part.
+                in parts, with one noise and one accounted step, and each part counts as a batch
+                for callbacks. By default, in host memory, as many as keep each layer's output
+                within 32 MiB (JAX: 8), 32 rows at least; on accelerators a whole batch.
             groups: The user of each row, shape (N,): then the unit of privacy is a user.
             max_examples_per_user: Most rows of a user (needs groups); of more a random part stays.
             ledger_file: Where the ledger is kept, durable before each step, and continued from.

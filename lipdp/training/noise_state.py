@@ -70,11 +70,12 @@ class NoiseState:
             rounded = np.nextafter(rounded, np.float32(np.inf))
         self.factor.assign(rounded)
 
-    def load(self, draws: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> None:
+    def load(self, draws: Any, shapes: Sequence[tuple[int, ...]]) -> None:
         """Brings noise for the next step: normals, or whole numbers.
 
         Args:
-            draws: Shape (P,), the entries of one variable after those of the other.
+            draws: An array, or a tensor of the buffer's dtype. Shape (P,), the entries of one
+                variable after those of the other.
             shapes: Of the variables that it was drawn for.
 
         Raises:
@@ -86,9 +87,13 @@ class NoiseState:
                 received=[*shapes],
                 fix="Compile the model again after changing `trainable`",
             )
-        kind = keras.backend.standardize_dtype(self._buffer.dtype)
-        self._buffer.assign(draws.astype(kind, copy=False))
-        self._fresh.assign(1.0)
+        if isinstance(draws, np.ndarray):
+            # Before a backend makes float32 of it.
+            kind = keras.backend.standardize_dtype(self._buffer.dtype)
+            draws = draws.astype(kind, copy=False)
+        self._buffer.assign(draws)
+        # A tensor, which costs less than a number, and a new one: JAX takes it over.
+        self._fresh.assign(ops.ones((), self._fresh.dtype))
 
     def add(self, sums: Sequence[Any], mechanism: Mechanism, scales: Sequence[Any]) -> list[Any]:
         """The sums with noise; None stays None.

@@ -19,6 +19,7 @@ from lipdp.training.devices import Devices, devices_of
 from lipdp.training.gate import StepGate
 from lipdp.training.host_noise import HostNoise, PlainHostNoise, SecureNoise
 from lipdp.training.optimizer import enter_constraint_sets
+from lipdp.training.parts import rows_at_a_time
 from lipdp.training.plan import Request, TrainingPlan, make_plan
 from lipdp.training.processes import Processes, digest_of_rows, digest_of_weights
 from lipdp.training.settings import check_model
@@ -34,7 +35,7 @@ class Sizes:
 
     Attributes:
         batch_size: Expected units of a batch.
-        micro_batch_size: Most rows that are processed at a time, or None.
+        micro_batch_size: Most rows that are processed at a time; None for ``rows_at_a_time``.
         epochs: Epochs asked for.
     """
 
@@ -128,13 +129,18 @@ def _planned(
         model.optimizer.watch(adaptive_clips(model))
     devices = devices_of(model)
     enter_constraint_sets(model.trainable_variables)
+    rows_per_unit = 1 if units is None else units.most_rows
     request = Request(
         num_units=count,
         batch_size=sizes.batch_size,
         epochs=sizes.epochs,
-        rows_per_unit=1 if units is None else units.most_rows,
+        rows_per_unit=rows_per_unit,
         unit="row" if units is None else units.word,
-        micro_batch_size=sizes.micro_batch_size,
+        micro_batch_size=(
+            rows_at_a_time(model, devices, sizes.batch_size * rows_per_unit)
+            if sizes.micro_batch_size is None
+            else sizes.micro_batch_size
+        ),
         devices=devices,
         static_shapes=bool(model.jit_compile),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from lipdp.bounds.graph import graph_of
 from lipdp.bounds.rows import check_row_shape
 from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.errors import InvalidData, InvalidValue, UnsafeSetting
@@ -22,11 +20,12 @@ from lipdp.training.arrays import (
     split_validation,
 )
 from lipdp.training.callbacks import deletes_backup, ledger_path, unknown_callbacks
-from lipdp.training.devices import devices_of
 from lipdp.training.heap import HeapReuse
 from lipdp.training.ledger_callback import LedgerCallback, RemoveLedgerFile
 from lipdp.training.ledger_file import LedgerFile
 from lipdp.training.metrics import sums_over_rows
+from lipdp.training.parts import most_bytes_of_a_row
+from lipdp.training.plan import TrainingPlan
 from lipdp.training.preparation import Sizes, prepare_batches, prepare_stream
 from lipdp.training.processes import Processes, SameWeights, processes_of
 from lipdp.training.state import PrivateState
@@ -69,6 +68,7 @@ class FitRequest:
         batches, validation = self._batches(model, state, processes)
         if state.plan is None or state.gate is None:
             raise InvalidValue("The plan is missing")
+        rows = _rows_at_a_time(state.plan)
         return {
             "x": batches,
             "epochs": self.epochs,
@@ -83,12 +83,12 @@ class FitRequest:
                     batches.parts_per_epoch,
                 ),
                 *([SameWeights(processes)] if processes.several else []),
-                HeapReuse(self._rows_at_a_time(model) * _most_bytes_of_a_row(model)),
+                HeapReuse(rows * most_bytes_of_a_row(model)),
                 *callbacks,
                 *self._after_backup(callbacks, file),
             ],
             "validation_data": validation,
-            "validation_batch_size": self.validation_batch_size or self._rows_at_a_time(model),
+            "validation_batch_size": self.validation_batch_size or rows,
         }
 
     def _held_out_sums(self, state: PrivateState) -> list[str]:
@@ -96,12 +96,6 @@ class FitRequest:
             return []
         names = ("metrics", "weighted_metrics")
         return sums_over_rows([state.compile_arguments.get(name) for name in names])
-
-    def _rows_at_a_time(self, model: keras.Model) -> int:
-        """Those that a part of a batch is expected to have, as many for each device."""
-        rows = self.micro_batch_size or self.batch_size
-        devices = devices_of(model).parts
-        return -(-rows // devices) * devices
 
     def _after_backup(
         self, callbacks: Sequence[keras.callbacks.Callback], file: LedgerFile | None
@@ -202,17 +196,11 @@ def _flat(callbacks: Any) -> list[keras.callbacks.Callback]:
     return found
 
 
-def _most_bytes_of_a_row(model: keras.Model) -> int:
-    """Of its inputs together, and of what any layer makes of it; no shape counts as nothing."""
-    inputs = sum(
-        math.prod(given.shape[1:]) * np.dtype(given.dtype).itemsize
-        for given in model.inputs
-        if None not in given.shape[1:]
-    )
-    made = (
-        call.shapes.size * np.dtype(model.compute_dtype).itemsize for call in graph_of(model).calls
-    )
-    return max(inputs, *made)
+def _rows_at_a_time(plan: TrainingPlan) -> int:
+    """Those that a part of a batch is expected to have, as many for each device."""
+    request = plan.request
+    rows, devices = request.batch_size * request.rows_per_unit, request.devices.parts
+    return -(-rows // (plan.slots.micro_batches * devices)) * devices
 
 
 def _outline(*nests: Any) -> bytes:

@@ -18,15 +18,6 @@ def test_each_style_runs_with_and_without_privacy_and_all_else_is_equal(net):
     assert kinds.count("private") == kinds.count("lipschitz") == len(step_time.STYLES[net])
 
 
-def test_large_batches_of_images_come_in_parts_too():
-    found = step_time.contenders("cnn", 1024, 7, "tensorflow")
-    in_parts = {n.split(",")[0]: c.cell for n, c in found.items() if n.endswith("parts of 512")}
-    assert len(in_parts) == len(step_time.STYLES["cnn"])
-    for name, cell in in_parts.items():
-        assert cell == {**found[name].cell, "micro_batch": 512}
-    assert not [n for n in step_time.contenders("mlp", 8192, 7, "tensorflow") if "," in n]
-
-
 def test_without_environments_the_running_interpreter_races(tmp_path, monkeypatch):
     raced = []
     monkeypatch.setattr(cells, "race", lambda all_of, *_, **__: raced.append(all_of) or {})

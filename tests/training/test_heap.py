@@ -37,7 +37,8 @@ model.compile(
     privacy=lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5),
 )
 x, y, faults = np.ones((rows, *shape), "float32"), np.arange(rows) % 10, Faults()
-model.fit(x, y, batch_size=batch, epochs=3, verbose=0, callbacks=[faults])
+told = {"batch_size": batch, "micro_batch_size": 2 * batch, "epochs": 3, "verbose": 0}
+model.fit(x, y, callbacks=[faults], **told)
 print(faults.count)
 """
 #: Shape, layers, rows and batch size. The second makes arrays above glibc's own limit.
