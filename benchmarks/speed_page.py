@@ -37,11 +37,12 @@ STEPS = """## Steps
 Wall time of a step over that of a plain step of the same framework: ReLU, biases, SGD with momentum
 0.9, no privacy. A private step includes drawing its batch, noise, projection and everything else
 that `fit` does; where a layer's output would take over 32 MiB (8 MiB on JAX), that is to process
-the batch in parts, as `fit` does by itself in host memory. `lipschitz` is the same constrained
-network without noise. Other packages are compared with a plain step of their own framework. A cell
-whose step took over 20 s or whose process held over 8 GB says so instead. Memory, in the tables
-below, is by how much the peak of a process grew since it stood ready for its first step, over that
-of the plain process; in MB where the plain process grew by less than 10 MB.
+the batch in parts, as `fit` does by itself in host memory. A step without privacy takes its batch
+as a whole, as Keras does: that a private one may be faster is due to this. `lipschitz` is the same
+constrained network without noise. Other packages are compared with a plain step of their own
+framework. A cell whose step took over 20 s or whose process held over 8 GB says so instead. Memory,
+in the tables below, is by how much the peak of a process grew since it stood ready for its first
+step, over that of the plain process; in MB where the plain process grew by less than 10 MB.
 """
 
 #: Less than this a process may grow by chance: no ratio to it says anything.

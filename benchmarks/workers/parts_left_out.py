@@ -29,6 +29,11 @@ def _first_batch(batches: PrivateBatches) -> Any:
     return _READ(batches, 0)
 
 
+def _copy(draws: Any) -> Any:
+    # JAX takes over what it is given.
+    return keras.ops.copy(draws)
+
+
 def _only_at_the_start(projection: BjorckProjection, w: Any) -> Any:
     # An optimizer hands over the variable, an initializer its first value, which is checked later.
     return w if isinstance(w, keras.Variable) else _PROJECT(projection, w)
@@ -36,7 +41,7 @@ def _only_at_the_start(projection: BjorckProjection, w: Any) -> Any:
 
 #: By part, where it lies and what stands in for it.
 REPLACED: dict[str, tuple[Any, str, Any]] = {
-    "drawing noise": (PlainHostNoise, "draw", lambda self, *_: self._next.result()),
+    "drawing noise": (PlainHostNoise, "draw", lambda self, *_: _copy(self._next.result())),
     "bringing noise": (NoiseState, "load", lambda self, *_: self._fresh.assign(1.0)),
     "adding noise": (NoiseState, "add", lambda self, sums, *_: list(sums)),
     "ball of inputs": (_clip, "project_samples", lambda x, *_, **__: x),
