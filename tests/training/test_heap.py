@@ -114,16 +114,17 @@ def test_what_is_free_is_kept_while_training_and_given_back_after_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("batch_size", "micro_batch_size", "largest"),
+    ("batch_size", "micro_batch_size", "parts", "largest"),
     [
-        (64, None, 8 << 20),
-        (2**12, None, math.ceil(1.2 * 2**24)),
-        (2**14, None, math.ceil(1.2 * 2**26)),
-        (2**14, 2**12, math.ceil(1.2 * 2**24)),
+        (64, None, 1, 8 << 20),
+        (2**12, None, 1, math.ceil(1.2 * 2**24)),
+        (2**14, None, 3, math.ceil(1.2 * 5462 * 2**12)),
+        (2**14, 2**15, 1, math.ceil(1.2 * 2**26)),
+        (2**14, 2**12, 5, math.ceil(1.2 * 3277 * 2**12)),
     ],
 )
 def test_the_heap_serves_arrays_as_large_as_a_part_of_a_batch(
-    monkeypatch, batch_size, micro_batch_size, largest
+    monkeypatch, batch_size, micro_batch_size, parts, largest
 ):
     """Rows of 256 numbers of 4 bytes, of which a layer makes 1,024."""
     asked, ended = [], []
@@ -134,5 +135,6 @@ def test_the_heap_serves_arrays_as_large_as_a_part_of_a_batch(
     model.compile("sgd", lipdp.losses.MulticlassHinge(margin=1.0), privacy=budget)
     rows = np.zeros((2**14, 256), "float32"), np.zeros(2**14, int)
     model.fit(*rows, batch_size=batch_size, micro_batch_size=micro_batch_size, epochs=1, verbose=0)
+    assert model.plan.slots.micro_batches == parts
     assert asked == [largest]
     assert len(ended) == (largest > 32 << 20)
