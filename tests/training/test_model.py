@@ -143,7 +143,8 @@ class TestAsInKeras:
         ("options", "batches"),
         [
             ({}, 4),
-            ({"micro_batch_size": 25}, 8),
+            # A part of 50 rows, whose slots are four times 25, is expected to hold 13 of them.
+            ({"micro_batch_size": 25}, 16),
             ({"validation_batch_size": 200}, 1),
             ({"validation_split": 0.5, "validation_data": None}, 2),
         ],
