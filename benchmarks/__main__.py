@@ -146,8 +146,8 @@ def run_parts(parts: Sequence[Part], minutes: float, told: Told) -> list[str]:
     """
     clock, failed = Clock(60.0 * minutes), []
     for part, end in zip(parts, ends(parts, minutes), strict=True):
-        seconds = max(1.0, end - clock.seconds + clock.left)
-        at = (clock.seconds - clock.left) / 60.0
+        seconds = max(1.0, end - clock.passed)
+        at = clock.passed / 60.0
         click.secho(f"[{at:.1f} of {minutes:g} min] {part.name}: {seconds:.0f} s", bold=True)
         most = max(1.0, min(seconds, clock.left) + 60.0 * SPARE)
         wrong = run_part(command(part, seconds, told), most)

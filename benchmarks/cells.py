@@ -51,7 +51,8 @@ def run_cells(
         packages: Versions.
         clock: Each batch size has an equal part of what is left, in which it takes as many turns
             as fit, three at least; those that it leaves no time for are marked, unless the
-            folder has them from an earlier run on such a machine with these versions.
+            folder has them from an earlier run on such a machine with these versions. None begins
+            that is likely to pass its time by half of what a cell has taken.
         folder: Where results are written, with the day of each cell.
     """
     clock = clock or Clock()
@@ -60,11 +61,13 @@ def run_cells(
     for batch in batches:
         cells.setdefault(str(batch), NO_TIME)
     cells = {batch: cells[batch] for batch in sorted(cells, key=int)}
+    longest = 0.0
     for number, batch in enumerate(batches):
-        if clock.left > 0.0:
-            share = Clock(clock.left / (len(batches) - number))
+        if clock.left > longest / 2.0:
+            begin, share = clock.passed, Clock(clock.left / (len(batches) - number))
             cells[str(batch)] = race_cell(make(batch), turns, share)
             measured[str(batch)] = datetime.date.today().isoformat()
+            longest = max(longest, clock.passed - begin)
             click.echo(f"{name}, batch {batch}: " + json.dumps(_short(cells[str(batch)])))
         write(
             name,

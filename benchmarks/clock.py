@@ -33,7 +33,12 @@ class Clock:
     @property
     def left(self) -> float:
         """Seconds, negative afterwards."""
-        return self.start + self.seconds - time.monotonic()
+        return self.seconds - self.passed
+
+    @property
+    def passed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.start
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,16 +2,16 @@ import json
 
 import pytest
 
-from benchmarks import cells
+from benchmarks import cells, clock
 from benchmarks.clock import Clock
 
 PLAIN = {"turns": 5, "wall_ms": 2.0, "wall_ratio": 1.0, "cpu_ratio": 1.0, "growth_mb": 100.0}
 PRIVATE = {"wall_ms": 3.0, "wall_ratio": 1.5, "cpu_ratio": 1.4, "growth_mb": 120.0}
 
 
-def run(tmp_path, batches, clock=None):
+def run(tmp_path, batches, within=None):
     path = cells.run_cells(
-        "one", lambda batch: {}, batches, 3, command="c", packages={}, clock=clock, folder=tmp_path
+        "one", lambda batch: {}, batches, 3, command="c", packages={}, clock=within, folder=tmp_path
     )
     return json.loads(path.read_text())["cells"]
 
@@ -34,6 +34,22 @@ def test_cells_are_in_order_of_size_whatever_order_they_ran_in(tmp_path, monkeyp
 def test_without_time_nothing_runs_and_the_cell_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "race", lambda *_, **__: pytest.fail("ran"))
     assert run(tmp_path, (64,), Clock(0.0)) == {"64": {"skipped": "no time left"}}
+
+
+@pytest.mark.parametrize(("seconds", "begun"), [(140.0, 1), (151.0, 2), (251.0, 3), (1e6, 3)])
+def test_none_begins_that_would_pass_its_time_by_half_of_the_longest(
+    tmp_path, monkeypatch, seconds, begun
+):
+    now = [0.0]
+    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
+
+    def race(*_, **__):
+        now[0] += 100.0
+        return {"plain": PLAIN}
+
+    monkeypatch.setattr(cells, "race", race)
+    found = run(tmp_path, (64, 256, 1024), Clock(seconds, start=0.0))
+    assert ["plain" in cell for cell in found.values()] == [i < begun for i in range(3)]
 
 
 def test_cells_of_an_earlier_run_stay_unless_measured_anew_or_made_elsewhere(tmp_path, monkeypatch):
