@@ -45,7 +45,7 @@ class Size:
 
 
 FINE = Size(step=2**15, composed=2**17)
-COARSE = Size(step=2**12, composed=2**14)
+COARSE = Size(step=2**13, composed=2**14)
 #: A wider grid tells nothing; Renyi divergences answer there.
 _WIDEST = 0.25
 

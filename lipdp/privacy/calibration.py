@@ -25,6 +25,8 @@ _AIM = 0.9997
 _MOST_SPENT = 0.995
 #: How much more noise than without amplification is tried on top of what was spent.
 _MOST_NOISE = 1e4
+#: Secant steps from an answer by a looser cost, and how much less noise each may try.
+_STEPS_NEARER, _LEAST_FACTOR = 4, 0.5
 
 Ahead = Callable[[float], Sequence[Phase]]
 #: From a noise multiplier to epsilon.
@@ -158,23 +160,34 @@ def _least_noise(costs: Sequence[Cost], enough: float, target: float) -> float:
     first, *others = costs
     low, high = _bracket(first, _Point(enough, first(enough)), target, ratio=0.5)
     low, high = _narrow(first, low, high, target)
+    slowness = _slowness(low, high)
     for cost in others:
-        low, high = _narrow(cost, *_next_to(cost, low, high, target), target)
+        low, high = _near(cost, high.noise, slowness, target)
+        low, high = _narrow(cost, low, high, target)
+        slowness = _slowness(low, high) or slowness
     return high.noise
 
 
-def _next_to(cost: Cost, low: _Point, high: _Point, target: float) -> tuple[_Point, _Point]:
-    """A bracket by another cost, which grows with less noise about as the one before."""
-    start = _Point(high.noise, cost(high.noise))
-    known = 0.0 < high.epsilon < low.epsilon < math.inf
-    if known and 0.0 < start.epsilon < _USED * target:
-        slowness = math.log(high.noise / low.noise) / math.log(low.epsilon / high.epsilon)
-        noise = start.noise * (start.epsilon / (_AIM * target)) ** slowness
+def _near(cost: Cost, noise: float, slowness: float, target: float) -> tuple[_Point, _Point]:
+    """A bracket by a cost that grows with less noise about as the one before, by secants."""
+    start = _Point(noise, cost(noise))
+    for _ in range(_STEPS_NEARER):
+        if slowness == 0.0 or not 0.0 < start.epsilon < _USED * target:
+            break
+        factor = (start.epsilon / (_AIM * target)) ** slowness
+        noise = start.noise * max(factor, _LEAST_FACTOR)
         closer = _Point(noise, cost(noise))
         if closer.epsilon > target:
             return closer, start
-        start = closer
+        start, slowness = closer, _slowness(closer, start)
     return _bracket(cost, start, target, ratio=0.97)
+
+
+def _slowness(low: _Point, high: _Point) -> float:
+    """By which power of epsilon the noise falls between two points; 0 if they do not tell."""
+    if not 0.0 < high.epsilon < low.epsilon < math.inf:
+        return 0.0
+    return math.log(high.noise / low.noise) / math.log(low.epsilon / high.epsilon)
 
 
 def _bracket(cost: Cost, high: _Point, target: float, ratio: float) -> tuple[_Point, _Point]:

@@ -3,6 +3,8 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue, UnknownName
 from lipdp.privacy import (
@@ -10,6 +12,7 @@ from lipdp.privacy import (
     Phase,
     calibrate,
     calibrate_noise_multiplier,
+    calibration,
     epsilon,
     epsilon_of,
     first_steps,
@@ -190,3 +193,36 @@ def test_random_targets_answer_quickly():
         start = time.monotonic()
         _check(target, delta, rate, steps)
         assert time.monotonic() - start < 10.0, (target, delta, rate, steps)
+
+
+@given(
+    powers=st.tuples(st.floats(0.5, 8.0), st.floats(0.5, 8.0)),
+    looser=st.floats(1.0, 10.0),
+    target=st.floats(1e-3, 1e3),
+    floor=st.floats(0.0, 0.99),
+)
+def test_the_last_cost_decides_whatever_a_looser_one_says(powers, looser, target, floor):
+    asked = []
+
+    def cost(noise):
+        asked.append(noise)
+        return target * (floor + (1.0 - floor) * noise ** -powers[1])
+
+    def rough(noise):
+        return looser * target * noise ** -powers[0]
+
+    noise = calibration._least_noise([rough, cost], 5.0, target)
+    assert 0.9993 * target <= cost(noise) <= target
+    assert len(asked) < 40
+
+
+def test_a_better_cost_is_asked_a_few_times_only():
+    asked = []
+
+    def cost(noise):
+        asked.append(noise)
+        return 0.8 * 3.0 * noise**-2.5
+
+    noise = calibration._least_noise([lambda z: 3.0 * z**-2.0, cost], 5.0, 3.0)
+    assert 0.9993 * 3.0 <= cost(noise) <= 3.0
+    assert len(asked) <= 5
