@@ -15,8 +15,7 @@ _ROWS = 4
 
 
 def check_isolation(
-    layer: Any,
-    shape: tuple[int, ...],
+    single: LayerProbe,
     draw: Callable[[], np.ndarray],
     result: Comparison,
     rng: np.random.Generator,
@@ -24,8 +23,7 @@ def check_isolation(
     """Changes some rows of a batch and watches the others, bit by bit.
 
     Args:
-        layer: A built layer.
-        shape: Of one sample.
+        single: A built layer, seen with one row.
         draw: Gives a random sample.
         result: Of the search.
         rng: Source of the random cotangents.
@@ -34,7 +32,7 @@ def check_isolation(
         BoundViolation: If a row's output or input gradient depends on another row, if a variable's
             gradient is not the sum over rows, or if the layer's state depends on the data.
     """
-    probe = LayerProbe(layer, shape, rows=_ROWS)
+    probe = LayerProbe(single.layer, single.shape, rows=_ROWS)
     batch, fresh = (np.stack([draw() for _ in range(_ROWS)]) for _ in range(2))
     cotangent, other = (rng.normal(size=(_ROWS, probe.output_size)) for _ in range(2))
     for row in range(_ROWS):
@@ -42,7 +40,7 @@ def check_isolation(
             after = _all_but(row, batch, data), _all_but(row, cotangent, signal)
             _check_rows(probe, (batch, cotangent), after, row, result)
     _check_state(probe, (batch, fresh), result)
-    _check_additivity(layer, probe, batch, cotangent, result)
+    _check_additivity(single, probe, batch, cotangent, result)
 
 
 def _all_but(row: int, batch: np.ndarray, value: np.ndarray | float) -> np.ndarray:
@@ -76,11 +74,14 @@ def _check_state(probe: LayerProbe, batches: Sequence[np.ndarray], result: Compa
 
 
 def _check_additivity(
-    layer: Any, probe: LayerProbe, batch: np.ndarray, cotangent: np.ndarray, result: Comparison
+    single: LayerProbe,
+    probe: LayerProbe,
+    batch: np.ndarray,
+    cotangent: np.ndarray,
+    result: Comparison,
 ) -> None:
     if probe.draws_randomness():
         return  # Slots have different random numbers: rows cannot be compared one by one.
-    single = LayerProbe(layer, probe.shape)
     whole = probe.pullback(batch, cotangent)[1]
     parts = [single.pullback(batch[i : i + 1], cotangent[i])[1] for i in range(_ROWS)]
     for total, *rows in zip(whole, *parts, strict=True):

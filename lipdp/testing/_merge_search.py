@@ -51,7 +51,7 @@ def check_merge(
     def draw() -> np.ndarray:
         return _flat([scaled_to(rng.normal(size=s), r) for s, r in zip(shapes, radii, strict=True)])
 
-    check_isolation(search.packed, search.probe.shape, draw, result, rng)
+    check_isolation(search.probe, draw, result, rng)
     points = list(_points(shapes, radii, rng))
     for one, other in zip(points, [*points[1:], points[0]], strict=True):
         search.try_point(stated, one, cotangents(search.probe.output_size, rng))

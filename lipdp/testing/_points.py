@@ -74,9 +74,10 @@ def hostile_points(shape: Sequence[int]) -> list[np.ndarray]:
     return [r.reshape(shape) for r in [*rows, mixed]]
 
 
-def cotangents(size: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Unit vectors of an output space: constant, alternating, one-hot and random."""
-    vectors = [np.ones(size), (-1.0) ** np.arange(size), np.eye(size)[0], np.eye(size)[-1]]
+def cotangents(size: int, rng: np.random.Generator, *, one_hot: bool = True) -> list[np.ndarray]:
+    """Unit vectors of an output space: constant, alternating, one-hot (two) and random."""
+    vectors = [np.ones(size), (-1.0) ** np.arange(size)]
+    vectors += [np.eye(size)[0], np.eye(size)[-1]] if one_hot else []
     vectors += [rng.normal(size=size) for _ in range(2)]
     return [scaled_to(v, 1.0) for v in vectors]
 

@@ -86,9 +86,9 @@ def check_layer(
     search.ids = ids
     with put_back(layer.trainable_variables):
         for setting in weight_settings(layer.trainable_variables, rng):
-            search.run(every=1 if setting in ("initial", "random") else 3)
+            search.run(every=1 if setting in ("initial", "random") else 4)
         search.run_hostile()
-        check_isolation(layer, shape, search.sample, result, rng)
+        check_isolation(search.probe, search.sample, result, rng)
     return result.tightness()
 
 
@@ -194,23 +194,28 @@ class _Search:
         for x in {size, max(size, self.radius)}:
             self.result.compare("output", norm(output), self.rule.forward_bound(x) * self.slack)
         best, direction = -1.0, point
-        for cotangent in self._cotangents(point, output):
+        for cotangent in self._cotangents(point, output, size):
             gradients = self._try_cotangent(point, cotangent, size)
             if norm(gradients[0]) > best:
                 best, direction = norm(gradients[0]), gradients[0][0]
         return direction
 
-    def _cotangents(self, point: np.ndarray, output: np.ndarray) -> list[np.ndarray]:
-        found = cotangents(self.probe.output_size, self.rng)
+    def _cotangents(self, point: np.ndarray, output: np.ndarray, size: float) -> list[np.ndarray]:
+        dense = self.probe.output_size <= _DENSE_OUTPUTS
+        found = cotangents(self.probe.output_size, self.rng, one_hot=not dense)
         if norm(output) > 0 and np.all(np.isfinite(output)):
             found.append(scaled_to(output.ravel().astype("float64"), 1.0))
-        if self.probe.output_size <= _DENSE_OUTPUTS:
-            return found + self._singular_vectors(point)
+        if dense:
+            return found + self._singular_vectors(point, size)
         return found + self._refined(point, found[-1])
 
-    def _singular_vectors(self, point: np.ndarray) -> list[np.ndarray]:
-        """Left singular vectors of the whole Jacobians, for the input and for each variable."""
-        rows = [self._pull(point, unit) for unit in np.eye(self.probe.output_size)]
+    def _singular_vectors(self, point: np.ndarray, size: float) -> list[np.ndarray]:
+        """Left singular vectors of the whole Jacobians, for the input and for each variable.
+
+        All unit vectors are tried on the way.
+        """
+        units = np.eye(self.probe.output_size)
+        rows = [self._try_cotangent(point, unit, size) for unit in units]
         matrices = [np.stack([np.ravel(g) for g in column]) for column in zip(*rows, strict=True)]
         finite = [m.astype("float64") for m in matrices if np.all(np.isfinite(m))]
         return [np.linalg.svd(m, full_matrices=False)[0][:, 0] for m in finite]
