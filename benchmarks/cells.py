@@ -63,7 +63,7 @@ def run_cells(
     cells = {batch: cells[batch] for batch in sorted(cells, key=int)}
     longest = 0.0
     for number, batch in enumerate(batches):
-        if clock.left > longest / 2.0:
+        if clock.has_room(longest):
             begin, share = clock.passed, Clock(clock.left / (len(batches) - number))
             cells[str(batch)] = race_cell(make(batch), turns, share)
             measured[str(batch)] = datetime.date.today().isoformat()

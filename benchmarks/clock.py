@@ -35,6 +35,10 @@ class Clock:
         """Seconds, negative afterwards."""
         return self.seconds - self.passed
 
+    def has_room(self, longest: float) -> bool:
+        """Whether what may take as long as the longest so far passes the end by half at most."""
+        return self.left > longest / 2.0
+
     @property
     def passed(self) -> float:
         """Seconds since the start."""

@@ -15,3 +15,10 @@ def test_actions_alternate_and_warm_up_turns_do_not_count():
     assert order == ["a", "b"] * 3
     assert set(found) == {"a", "b"}
     assert all(seconds >= 0.0 for seconds in found.values())
+
+
+def test_there_is_room_for_what_passes_the_end_by_half(monkeypatch):
+    monkeypatch.setattr(clock.time, "monotonic", lambda: 60.0)
+    within = clock.Clock(100.0, start=0.0)
+    assert within.has_room(79.0) and not within.has_room(81.0)
+    assert not clock.Clock(60.0, start=0.0).has_room(0.0)
