@@ -53,4 +53,4 @@ def most_bytes_of_a_row(model: keras.Model) -> int:
     made = (
         call.shapes.size * np.dtype(model.compute_dtype).itemsize for call in graph_of(model).calls
     )
-    return max(inputs, *made)
+    return max([inputs, *made])
