@@ -86,7 +86,7 @@ def check_layer(
     search.ids = ids
     with put_back(layer.trainable_variables):
         for setting in weight_settings(layer.trainable_variables, rng):
-            search.run(every=1 if setting in ("initial", "random") else 4)
+            search.run(every=1 if setting in ("initial", "random") else 3)
         search.run_hostile()
         check_isolation(search.probe, search.sample, result, rng)
     return result.tightness()

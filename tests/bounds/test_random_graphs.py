@@ -291,7 +291,7 @@ def test_a_few_random_graphs():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_many_random_graphs(part):
-    found, refused, used = examine(1000 * (part + 1), 18)
+    found, refused, used = examine(1000 * (part + 1), 26)
     assert refused < len(found)
     assert np.median(found) > 0.2
     assert len(used) > 0.6 * len(BLOCKS)

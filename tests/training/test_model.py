@@ -143,7 +143,7 @@ class TestAsInKeras:
         ("options", "batches"),
         [
             ({}, 4),
-            # A part of 50 rows, whose slots are four times 25, is expected to hold 13 of them.
+            # Four parts of 25 slots hold a batch; of its 50 expected rows each has 13.
             ({"micro_batch_size": 25}, 16),
             ({"validation_batch_size": 200}, 1),
             ({"validation_split": 0.5, "validation_data": None}, 2),
