@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from benchmarks import clock as clocks
-from benchmarks.clock import NO_TIME, Clock, alternated
-from benchmarks.record import markdown, versions, write
+from benchmarks.clock import Clock, alternated
+from benchmarks.record import NO_TIME, markdown, measured_before, today, versions, write
 
 #: Sampling rate, noise multiplier, steps: a small, a usual, and a long training.
 SETTINGS = {
@@ -71,12 +71,14 @@ def main(turns: int, results: Path, seconds: float, quick: bool) -> None:
     import dp_accounting  # noqa: F401
 
     loading = time.perf_counter() - start
-    cells: dict[str, dict[str, Any]] = {}
+    packages = versions()
+    cells, measured = measured_before(results / "accounting.json", packages)
     for name, setting in list(SETTINGS.items())[: 1 if quick else None]:
         for accountant in ACCOUNTANTS:
             key = f"{name}, {accountant}"
-            cells[key] = NO_TIME
+            cells.setdefault(key, NO_TIME)
             if clock.left > 0.0:
+                measured[key] = today()
                 asked = actions(setting, accountant, fresh)
                 cells[key] = alternated(asked, 1 if quick else turns, warm_up=0 if quick else 1)
             click.echo(f"{key}: {cells[key]}")
@@ -85,8 +87,9 @@ def main(turns: int, results: Path, seconds: float, quick: bool) -> None:
                 cells,
                 table(cells),
                 command=f"python -m benchmarks.accounting --turns {turns}",
-                packages=versions(),
+                packages=packages,
                 folder=results,
+                measured=measured,
                 unit="seconds",
                 loading_the_library=loading,
             )

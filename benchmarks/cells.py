@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 import click
 
-from benchmarks.clock import NO_TIME, Clock
+from benchmarks.clock import Clock
 from benchmarks.race import Contender, race
-from benchmarks.record import RESULTS, machine, markdown, write
+from benchmarks.record import NO_TIME, RESULTS, markdown, measured_before, today, write
 
 Cell = Mapping[str, Any]
 
@@ -20,8 +19,6 @@ Cell = Mapping[str, Any]
 ROWS = {"mlp": 40_000, "cnn": 4_000}
 #: Batch sizes of each network; the first are run first.
 BATCHES = {"mlp": (1024, 8192, 256, 4096, 64), "cnn": (1024, 256, 4096, 64)}
-#: What makes two machines the same one; a kernel's version does not.
-_MACHINE = ("processor", "cores", "memory_gib")
 
 
 def steps_of(net: str, batch: int) -> int:
@@ -57,7 +54,7 @@ def run_cells(
     """
     clock = clock or Clock()
     path = folder / f"{name}.json"
-    cells, measured = _measured_before(path, packages)
+    cells, measured = measured_before(path, packages)
     for batch in batches:
         cells.setdefault(str(batch), NO_TIME)
     cells = {batch: cells[batch] for batch in sorted(cells, key=int)}
@@ -66,7 +63,7 @@ def run_cells(
         if clock.has_room(longest):
             begin, share = clock.passed, Clock(clock.left / (len(batches) - number))
             cells[str(batch)] = race_cell(make(batch), turns, share)
-            measured[str(batch)] = datetime.date.today().isoformat()
+            measured[str(batch)] = today()
             longest = max(longest, clock.passed - begin)
             click.echo(f"{name}, batch {batch}: " + json.dumps(_short(cells[str(batch)])))
         write(
@@ -79,21 +76,6 @@ def run_cells(
             measured=measured,
         )
     return path
-
-
-def _measured_before(
-    path: Path, packages: Mapping[str, str | None]
-) -> tuple[dict[str, Cell], dict[str, str]]:
-    """Cells of a file from such a machine and these versions, and the day of each."""
-    if not path.is_file():
-        return {}, {}
-    found = json.loads(path.read_text(encoding="utf-8"))
-    here = machine()
-    alike = all(found["machine"].get(fact) == here.get(fact) for fact in _MACHINE)
-    if not alike or found["versions"] != dict(packages):
-        return {}, {}
-    cells = {batch: cell for batch, cell in found["cells"].items() if cell != NO_TIME}
-    return cells, {batch: found.get("measured", {}).get(batch, "") for batch in cells}
 
 
 def race_cell(contenders: Mapping[str, Contender], turns: int, clock: Clock | None = None) -> Cell:

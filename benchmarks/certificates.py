@@ -13,8 +13,8 @@ import click
 import numpy as np
 
 from benchmarks import clock as clocks
-from benchmarks.clock import NO_TIME, Clock, alternated
-from benchmarks.record import markdown, versions, write
+from benchmarks.clock import Clock, alternated
+from benchmarks.record import NO_TIME, markdown, measured_before, today, versions, write
 
 MODELS = {
     "mlp": {"net": "mlp", "kind": "lipschitz", "activation": "max_min"},
@@ -24,7 +24,7 @@ ROWS = {"mlp": (1_000, 10_000, 100_000), "cnn": (1_000, 10_000)}
 HEADS = ["model", "rows", "certificates a second", "predictions a second", "time over prediction"]
 
 
-def measured(net: str, rows: int, turns: int) -> dict[str, float]:
+def rates(net: str, rows: int, turns: int) -> dict[str, float]:
     """Rates at one number of rows."""
     import lipdp
     from benchmarks.workers.keras_steps import SHAPES, make_model
@@ -58,12 +58,15 @@ def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
 @clocks.options
 def main(turns: int, results: Path, seconds: float, quick: bool) -> None:
     """Writes certificates.json and certificates.md."""
-    clock, cells, longest = Clock(seconds), {}, 0.0
+    clock, packages, longest = Clock(seconds), versions(), 0.0
+    cells, measured = measured_before(results / "certificates.json", packages)
     for net, sizes in ROWS.items():
         for rows in (256,) if quick else sizes:
             key, begin = f"{net}, {rows:,} rows", clock.passed
-            enough = clock.has_room(longest)
-            cells[key] = measured(net, rows, 1 if quick else turns) if enough else NO_TIME
+            cells.setdefault(key, NO_TIME)
+            if clock.has_room(longest):
+                cells[key] = rates(net, rows, 1 if quick else turns)
+                measured[key] = today()
             longest = max(longest, clock.passed - begin)
             click.echo(f"{key}: {cells[key]}")
             write(
@@ -71,8 +74,9 @@ def main(turns: int, results: Path, seconds: float, quick: bool) -> None:
                 cells,
                 table(cells),
                 command=f"python -m benchmarks.certificates --turns {turns}",
-                packages=versions(),
+                packages=packages,
                 folder=results,
+                measured=measured,
             )
 
 

@@ -14,9 +14,6 @@ import click
 
 from benchmarks.record import RESULTS
 
-#: What stands in a cell that was not begun.
-NO_TIME = {"skipped": "no time left"}
-
 
 @dataclass(frozen=True)
 class Clock:

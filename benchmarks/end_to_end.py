@@ -21,9 +21,9 @@ from typing import Any
 import click
 
 from benchmarks import clock as clocks
-from benchmarks.clock import NO_TIME, Clock
+from benchmarks.clock import Clock
 from benchmarks.race import ROOT
-from benchmarks.record import markdown, versions, write
+from benchmarks.record import NO_TIME, markdown, measured_before, today, versions, write
 
 #: Configuration and epochs of each training; the packaged default is Adult.
 TRAININGS: Mapping[str, tuple[str | None, int]] = {
@@ -125,11 +125,13 @@ def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
 def main(turns: int, data_dir: Path | None, results: Path, seconds: float, quick: bool) -> None:
     """Writes end_to_end.json and end_to_end.md."""
     clock = Clock(seconds)
-    cells: dict[str, dict[str, Any]] = {}
+    packages = versions()
+    cells, days = measured_before(results / "end_to_end.json", packages)
     for number, (name, (_, epochs)) in enumerate(list(TRAININGS.items())[: 1 if quick else None]):
         share = Clock(clock.left / (len(TRAININGS) - number))
-        cells[name] = NO_TIME
+        cells.setdefault(name, NO_TIME)
         if clock.left > 0.0:
+            days[name] = today()
             cells[name] = _tried(
                 name, 1 if quick else epochs, 1 if quick else turns, data_dir, share
             )
@@ -139,8 +141,9 @@ def main(turns: int, data_dir: Path | None, results: Path, seconds: float, quick
             cells,
             table(cells),
             command=f"python -m benchmarks.end_to_end --turns {turns}",
-            packages=versions(),
+            packages=packages,
             folder=results,
+            measured=days,
         )
 
 

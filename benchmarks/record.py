@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import platform
@@ -14,6 +15,11 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 #: Packages whose versions decide what a step costs.
 PACKAGES = ("lipdp", "tensorflow", "jax", "torch", "keras", "numpy", "dp-accounting")
+
+#: What stands in a cell that was not begun.
+NO_TIME = {"skipped": "no time left"}
+#: What makes two machines the same one; a kernel's version does not.
+_MACHINE = ("processor", "cores", "memory_gib")
 
 _ASK = """
 import importlib.metadata, json, platform, sys
@@ -62,6 +68,26 @@ def versions(
         [python, "-c", _ASK, *packages], capture_output=True, text=True, check=True
     )
     return json.loads(answer.stdout)
+
+
+def today() -> str:
+    """The day that a cell is measured on."""
+    return datetime.date.today().isoformat()
+
+
+def measured_before(
+    path: Path, packages: Mapping[str, str | None]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Cells of a file from such a machine and these versions, and the day of each."""
+    if not path.is_file():
+        return {}, {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    here = machine()
+    alike = all(found["machine"].get(fact) == here.get(fact) for fact in _MACHINE)
+    if not alike or found["versions"] != dict(packages):
+        return {}, {}
+    cells = {name: cell for name, cell in found["cells"].items() if cell != NO_TIME}
+    return cells, {name: found.get("measured", {}).get(name, "") for name in cells}
 
 
 def markdown(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:

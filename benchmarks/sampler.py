@@ -18,8 +18,8 @@ import click
 import numpy as np
 
 from benchmarks import clock as clocks
-from benchmarks.clock import NO_TIME, Clock, alternated
-from benchmarks.record import markdown, versions, write
+from benchmarks.clock import Clock, alternated
+from benchmarks.record import NO_TIME, markdown, measured_before, today, versions, write
 
 COLUMNS = 32
 COUNTS = (10**4, 10**5, 10**6, 10**7)
@@ -103,22 +103,25 @@ def main(turns: int, scratch: Path | None, results: Path, seconds: float, quick:
     """Writes sampler.json and sampler.md."""
     import lipdp.training  # noqa: F401  (before memory is measured)
 
-    clock, cells = Clock(seconds), {}
+    clock, packages = Clock(seconds), versions()
+    cells, days = measured_before(results / "sampler.json", packages)
     counts, batches = (COUNTS[:1], BATCHES[:1]) if quick else (COUNTS, BATCHES)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         whole = make_rows(Path(folder) / "rows.npy", counts[-1])
         for count, batch in itertools.product(counts, batches):
             key = f"{count:,}, {batch}"
-            left = clock.left > 0.0
-            cells[key] = measured(whole[:count], batch, turns) if left else NO_TIME
+            cells.setdefault(key, NO_TIME)
+            if clock.left > 0.0:
+                cells[key], days[key] = measured(whole[:count], batch, turns), today()
             click.echo(f"{key}: {cells[key]}")
     write(
         "sampler",
         cells,
         table(cells),
         command=f"python -m benchmarks.sampler --turns {turns}",
-        packages=versions(),
+        packages=packages,
         folder=results,
+        measured=days,
     )
 
 

@@ -21,7 +21,7 @@ from benchmarks.accounting import factors
 from benchmarks.cells import race_cell
 from benchmarks.clock import Clock, alternated
 from benchmarks.race import Contender
-from benchmarks.record import markdown, versions, write
+from benchmarks.record import markdown, measured_before, today, versions, write
 
 WORKER = "benchmarks.workers.scale_steps"
 SIZES = {"depth": 2, "width": 256, "classes": 10}
@@ -138,15 +138,24 @@ def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
 def main(turns: int, results: Path, seconds: float, quick: bool) -> None:
     """Writes scale.json and scale.md."""
     clock = Clock(seconds)
-    cells: dict[str, Any] = {}
+    packages = versions()
+    cells, measured = measured_before(results / "scale.json", packages)
     turns, most = (1, 2) if quick else (turns, None)
 
     def keep(found: dict[str, Any]) -> None:
         cells.update(found)
+        measured.update(dict.fromkeys(found, today()))
         click.echo(table(found))
         told = f"python -m benchmarks.scale --turns {turns}"
-        packages = versions()
-        write("scale", cells, table(cells), command=told, packages=packages, folder=results)
+        write(
+            "scale",
+            cells,
+            table(cells),
+            command=told,
+            packages=packages,
+            folder=results,
+            measured=measured,
+        )
 
     for name in HERE:
         if clock.left > 0.0:

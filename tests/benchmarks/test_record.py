@@ -1,5 +1,9 @@
+import importlib
 import json
 import sys
+
+import numpy as np
+import pytest
 
 from benchmarks import record
 
@@ -34,3 +38,17 @@ def test_a_table_shows_numbers_shortly_and_what_is_missing():
     assert record.markdown(["a", "b"], [[1.23456, None], [12345.6, "x"]]) == (
         "| a | b |\n| --- | --- |\n| 1.23 | - |\n| 12,346 | x |\n"
     )
+
+
+@pytest.mark.parametrize("module", ["accounting", "sampler", "certificates", "scale", "end_to_end"])
+def test_a_part_without_time_keeps_what_was_measured_before(tmp_path, monkeypatch, module):
+    part = importlib.import_module(f"benchmarks.{module}")
+    if module == "sampler":
+        monkeypatch.setattr(part, "make_rows", lambda path, count: np.zeros((1, 1)))
+    cells = {"earlier": {"values": [1], "ms": [2.0]}, "other": record.NO_TIME}
+    told = {"command": "c", "folder": tmp_path, "measured": {"earlier": "2026-01-01"}}
+    path = record.write(module, cells, "", packages=record.versions(), **told)
+    part.main(["--seconds", "0", "--results", str(tmp_path)], standalone_mode=False)
+    found = json.loads(path.read_text())
+    assert found["cells"]["earlier"] == cells["earlier"]
+    assert found["measured"]["earlier"] == "2026-01-01"
