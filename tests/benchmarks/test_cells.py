@@ -62,7 +62,9 @@ def test_cells_of_an_earlier_run_stay_unless_measured_anew_or_made_elsewhere(tmp
     assert run(tmp_path, (64,), Clock(0.0)) == found
     days = json.loads((tmp_path / "one.json").read_text())["measured"]
     assert set(days) == {"64", "256", "1024"} and len(set(days.values())) == 1
-    monkeypatch.setattr(record, "machine", lambda: {"processor": "x", "cores": 2, "memory_gib": 1.0})
+    monkeypatch.setattr(
+        record, "machine", lambda: {"processor": "x", "cores": 2, "memory_gib": 1.0}
+    )
     assert run(tmp_path, (64,), Clock(0.0)) == {"64": {"skipped": "no time left"}}
 
 
