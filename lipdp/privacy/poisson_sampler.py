@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lipdp.errors import InvalidValue
+from lipdp.privacy._exact_binomial import ExactBinomial
 from lipdp.privacy._pld import offers_replacement
 from lipdp.privacy.capacity import Capacity, capacity
 from lipdp.privacy.phase import Draw
@@ -19,9 +22,10 @@ class PoissonSampler(Sampler):
 
     Guarantees:
 
-    * q is exactly ``b / N``: with ``2^16 b = w N + r`` a row is in the batch when its 16 random
-      bits are below w, or equal w (probability ``2^-16``) and an unbiased integer below N falls
-      below r: ``(w + r / N) / 2^16 = b / N``.
+    * q is exactly ``b / N``: the number of rows has the exact binomial law (``ExactBinomial``), and
+      all sets of that many rows are equally probable, which is the same as each row by itself:
+      ``P(S) = P(K = |S|) / C(N, |S|) = q^|S| (1 - q)^(N - |S|)``. So a draw takes time for its own
+      rows, not for all N.
     * Without a seed the generator is seeded by the operating system (128 bits).
     * ``event`` is what one draw is worth to an accountant.
     """
@@ -34,13 +38,19 @@ class PoissonSampler(Sampler):
 
     def draw(self, index: int = 0) -> np.ndarray:
         """Each row by itself; the index does not matter."""
-        count, random = self._num_examples, self._generator
-        below, rest = divmod(self._expected_batch_size << 16, count)
-        words = random.integers(2**16, size=count, dtype=np.uint16)
-        ties = np.flatnonzero(words == below)
-        ties = ties[random.integers(count, size=len(ties)) < rest]
-        drawn = np.concatenate([np.flatnonzero(words < below), ties])
-        return random.permutation(drawn.astype(np.int64, copy=False))
+        drawn = self._generator.choice(self._num_examples, self._number(), replace=False)
+        return drawn.astype(np.int64, copy=False)
+
+    @functools.cached_property
+    def _number(self) -> Callable[[], int]:
+        """Draws how many rows are in a batch."""
+        count, expected = self._num_examples, self._expected_batch_size
+        if expected == count:
+            return lambda: count
+        return ExactBinomial(count, expected, self._bits).draw
+
+    def _bits(self, count: int) -> int:
+        return int.from_bytes(self._generator.bytes(-(-count // 8)), "little") >> (-count % 8)
 
     def capacity(self, steps: int, delta: float) -> Capacity:
         """Enough slots that overflow takes at most a thousandth of delta."""
