@@ -42,9 +42,9 @@ as a whole, as Keras does: that a private one may be faster is due to this. `lip
 constrained network without noise. Other packages are compared with a plain step of their own
 framework. A cell whose step took over 20 s or whose process held over 8 GB says so instead. Memory,
 in the tables below, is by how much the peak of a process grew since it stood ready for its first
-step, over that of the plain process; in MB where the plain process grew by less than 10 MB. A private
-process holds the accountant, too: for the MLP on JAX 40 MB of modules and plan when training begins,
-and 20 more once an epsilon was computed, at every batch size.
+step, over that of the plain process; in MB where the plain process grew by less than 10 MB. A
+private process holds the accountant, too: for the MLP on JAX 40 MB of modules and plan when
+training begins, and 20 more once an epsilon was computed, at every batch size.
 """
 
 #: Less than this a process may grow by chance: no ratio to it says anything.
@@ -108,8 +108,8 @@ PARTS = {
     "sampler": (
         "Drawing rows",
         "Rows of 32 float32 columns in a file that is mapped into memory; 10,000,000 of them are "
-        "1.3 GB. A private batch is drawn by Poisson sampling, read, and padded. A draw is of an exact "
-        "binomial number, then of a uniform set of so many rows: it looks at no other rows.",
+        "1.3 GB. A private batch is drawn by Poisson sampling, read, and padded. A draw is of an "
+        "exact binomial number, then of a uniform set of so many rows: it looks at no other rows.",
         sampler.table,
     ),
     "scale": (
