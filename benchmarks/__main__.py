@@ -72,6 +72,7 @@ PARTS = (
     Part("certificates", "certificates", 2),
     Part("scale", "scale", 3),
     Part("profile-mlp", "step_profile", 1),
+    Part("profile-mlp-sorted", "step_profile", 1, ("--net", "mlp-sorted")),
     Part("profile-cnn", "step_profile", 2, ("--net", "cnn")),
     Part("end-to-end", "end_to_end", 4, data=True),
     Part("mlp-tensorflow", "step_time", 6, ("--net", "mlp")),

@@ -44,7 +44,7 @@ framework. A cell whose step took over 20 s or whose process held over 8 GB says
 in the tables below, is by how much the peak of a process grew since it stood ready for its first
 step, over that of the plain process; in MB where the plain process grew by less than 10 MB. A
 private process holds the accountant, too: for the MLP on JAX 40 MB of modules and plan when
-training begins, and 20 more once an epsilon was computed, at every batch size.
+training begins, and 20 more once an epsilon was computed (at 256 rows; it depends on no batch).
 """
 
 #: Less than this a process may grow by chance: no ratio to it says anything.
@@ -86,6 +86,13 @@ PARTS = {
         "Milliseconds of all threads together, by TensorFlow's profiler, for the MLP with ReLU at "
         "1,024 rows. PyFunc draws and gathers the batches of a private training, beside its steps. "
         "Not in it: what is no operation of TensorFlow, such as the thread that draws noise.",
+        step_profile.table,
+    ),
+    "step_profile_mlp-sorted": (
+        "Where the time of a step goes: sorting",
+        "The same for private MLPs at 8,192 rows. What MaxMin and GroupSort take longer than ReLU "
+        "is in operations that compare and move numbers, forward and back: Greater, SelectV2, and "
+        "Split and ConcatV2, or for GroupSort, whose pairs lie side by side, Roll.",
         step_profile.table,
     ),
     "step_profile_cnn": (

@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,49 @@ from benchmarks import clock as clocks
 from benchmarks.clock import Clock
 from benchmarks.record import markdown, versions, write
 
-#: By network, what is profiled: names of its columns with kind, activation and pooling.
-CELLS = {
-    "mlp": {"lipschitz": ("lipschitz", "relu", ""), "private": ("private", "relu", "")},
-    "cnn": {
-        "plain": ("plain", "", ""),
-        "private relu max": ("private", "relu", "max"),
-        "private max_min max": ("private", "max_min", "max"),
-        "private max_min l2": ("private", "max_min", "l2"),
-    },
+
+@dataclass(frozen=True)
+class Profile:
+    """What is profiled side by side.
+
+    Attributes:
+        net: As in a cell.
+        batch: Rows of a step.
+        steps: Of an epoch.
+        columns: By name, kind, activation and pooling.
+    """
+
+    net: str
+    batch: int
+    steps: int
+    columns: Mapping[str, tuple[str, str, str]]
+
+
+PROFILES = {
+    "mlp": Profile(
+        "mlp",
+        1024,
+        60,
+        {"lipschitz": ("lipschitz", "relu", ""), "private": ("private", "relu", "")},
+    ),
+    "mlp-sorted": Profile(
+        "mlp",
+        8192,
+        8,
+        {f"private {a}": ("private", a, "") for a in ("relu", "max_min", "group_sort")},
+    ),
+    "cnn": Profile(
+        "cnn",
+        1024,
+        12,
+        {
+            "plain": ("plain", "", ""),
+            "private relu max": ("private", "relu", "max"),
+            "private max_min max": ("private", "max_min", "max"),
+            "private max_min l2": ("private", "max_min", "l2"),
+        },
+    ),
 }
-#: Steps of an epoch.
-_STEPS = {"mlp": 60, "cnn": 12}
 _MOST_ROWS = 14
 #: The end of "NAME:KIND"; two colons stand in what contains operations.
 _OPERATION = re.compile(r"[^:]:([A-Za-z]\w*)$")
@@ -108,24 +140,23 @@ def host_events(path: Path) -> list[tuple[str, float]]:
 
 
 @click.command()
-@click.option("--net", type=click.Choice(list(CELLS)), default="mlp", show_default=True)
-@click.option("--batch", default=1024, show_default=True)
+@click.option("--net", type=click.Choice(list(PROFILES)), default="mlp", show_default=True)
 @clocks.options
-def main(net: str, batch: int, results: Path, seconds: float, quick: bool) -> None:
+def main(net: str, results: Path, seconds: float, quick: bool) -> None:
     """Writes step_profile_NET.json and step_profile_NET.md, if there is time for all columns."""
-    clock = Clock(seconds)
-    batch, steps = (64, 3) if quick else (batch, _STEPS[net])
+    clock, told = Clock(seconds), PROFILES[net]
+    batch, steps = (64, 3) if quick else (told.batch, told.steps)
     cells: dict[str, dict[str, Any]] = {}
-    for name, (kind, activation, pooling) in CELLS[net].items():
+    for name, (kind, activation, pooling) in told.columns.items():
         if clock.left <= 0:
             return
-        cell = {"net": net, "kind": kind, "activation": activation, "pooling": pooling}
+        cell = {"net": told.net, "kind": kind, "activation": activation, "pooling": pooling}
         cells[name] = profiled(cell, batch, steps)
     write(
         f"step_profile_{net}",
         cells,
         table(cells),
-        command=f"python -m benchmarks.step_profile --net {net} --batch {batch}",
+        command=f"python -m benchmarks.step_profile --net {net}",
         packages=versions(),
         folder=results,
         batch=batch,

@@ -23,11 +23,15 @@ class PoissonSampler(Sampler):
     Guarantees:
 
     * q is exactly ``b / N``: the number of rows has the exact binomial law (``ExactBinomial``), and
-      all sets of that many rows are equally probable, which is the same as each row by itself:
-      ``P(S) = P(K = |S|) / C(N, |S|) = q^|S| (1 - q)^(N - |S|)``. So a draw takes time for its own
-      rows, not for all N.
-    * Without a seed the generator is seeded by the operating system (128 bits).
-    * ``event`` is what one draw is worth to an accountant.
+      all sets of that many rows are equally probable (NumPy's ``choice``: Floyd's algorithm or a
+      partial shuffle, from unbiased integers), which is the same as each row by itself:
+      ``P(S) = P(K = |S|) / C(N, |S|) = q^|S| (1 - q)^(N - |S|)``
+      (``test_every_set_of_rows_has_its_probability``, ``test_sampler``).
+    * A draw takes time for its own rows, not for all N, where they are fewer than a fiftieth
+      (``test_a_draw_costs_no_look_at_all_rows``).
+    * Without a seed the generator is seeded by the operating system (128 bits)
+      (``test_unseeded_samplers_differ_and_seeded_ones_agree``).
+    * ``event`` is what one draw is worth to an accountant (``test_the_event_is_the_draw``).
     """
 
     title = "Poisson"

@@ -33,6 +33,10 @@ def test_a_profile_names_the_products(tmp_path):
     # Only the private step reads batches that are made in Python.
     assert "PyFunc" in cells["private"]["operations"]
     assert "PyFunc" not in cells["lipschitz"]["operations"]
+    CliRunner().invoke(step_profile.main, [*told, "--net", "mlp-sorted"], catch_exceptions=False)
+    cells = json.loads((tmp_path / "step_profile_mlp-sorted.json").read_text())["cells"]
+    moved = {name.split()[1]: {"Split", "Roll"} & {*cells[name]["operations"]} for name in cells}
+    assert moved == {"relu": set(), "max_min": {"Split"}, "group_sort": {"Roll"}}
     CliRunner().invoke(step_profile.main, [*told, "--net", "cnn"], catch_exceptions=False)
     cells = json.loads((tmp_path / "step_profile_cnn.json").read_text())["cells"]
     # Forward, the plain network's convolutions are one operation with what follows them.

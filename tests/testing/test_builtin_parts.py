@@ -104,5 +104,7 @@ def test_no_part_is_listed_twice():
         assert len(listed) == len(set(listed))
 
 
-def test_sampler():
-    assert check_sampler(PoissonSampler(100, 20, seed=0)).draws >= 2000
+@pytest.mark.parametrize(("rows", "batch"), [(100, 20), (20_000, 2_000)])
+def test_sampler(rows, batch):
+    """Both ways in which NumPy draws a set: of few rows or a small share, and of a large one."""
+    assert check_sampler(PoissonSampler(rows, batch, seed=0)).draws >= 2000
