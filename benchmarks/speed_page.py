@@ -91,15 +91,16 @@ PARTS = {
     "step_profile_mlp-sorted": (
         "Where the time of a step goes: sorting",
         "The same for private MLPs at 8,192 rows. What MaxMin and GroupSort take longer than ReLU "
-        "is in operations that compare and move numbers, forward and back: Greater, SelectV2, and "
-        "Split and ConcatV2, or for GroupSort, whose pairs lie side by side, Roll.",
+        "is in operations that compare and move numbers, forward and back: ReverseV2, which "
+        "exchanges pairs, Greater, LogicalAnd and LogicalOr, which find those out of order, and "
+        "SelectV2.",
         step_profile.table,
     ),
     "step_profile_cnn": (
         "Where the time of a step goes: CNN",
-        "The same for the CNN. The plain network's convolutions with bias and activation are one "
-        "operation that the profiler names otherwise. MaxMin is Split, Greater, SelectV2 and "
-        "ConcatV2; a pooling by the norm is Square, AvgPool and what follows it.",
+        "The same for the CNN. The plain network's convolutions are one operation with bias and "
+        "activation, FusedConv2D. MaxMin is ReverseV2, Greater, LogicalAnd, LogicalOr and "
+        "SelectV2; a pooling by the norm is Square, AvgPool and what follows it.",
         step_profile.table,
     ),
     "accounting": (

@@ -63,8 +63,9 @@ PROFILES = {
     ),
 }
 _MOST_ROWS = 14
-#: The end of "NAME:KIND"; two colons stand in what contains operations.
-_OPERATION = re.compile(r"[^:]:([A-Za-z]\w*)$")
+#: The end of "NAME:KIND"; two colons stand in what contains operations. Which of the kinds of one
+#: operation TensorFlow takes, "MatMul" or "_MklMatMul", depends on the processor.
+_OPERATION = re.compile(r"[^:]:_?(?:Mkl)?(?:Native)?([A-Za-z]\w*)$")
 
 
 def by_operation(events: Sequence[tuple[str, float]], steps: int) -> dict[str, float]:

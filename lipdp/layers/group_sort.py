@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, final
 
 import keras
-import numpy as np
 from keras import ops
 
-from lipdp.layers._pairs import Pair, sort_pairs
+from lipdp.layers._pairs import sort_neighbours, with_permutation
 from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import divisible
 from lipdp.layers.base import NonExpansiveLayer
@@ -40,7 +39,7 @@ class GroupSort(NonExpansiveLayer):
     def call(self, inputs: Any) -> Any:
         """The sorted channels, same shape."""
         if self.group_size == 2:
-            return sort_pairs(inputs, _with_next, _joined)
+            return with_permutation(inputs, sort_neighbours)
         grouped = (-1, *inputs.shape[1:-1], inputs.shape[-1] // self.group_size, self.group_size)
         ordered = ops.sort(ops.reshape(inputs, grouped), axis=-1)
         return ops.reshape(ordered, (-1, *inputs.shape[1:]))
@@ -48,17 +47,3 @@ class GroupSort(NonExpansiveLayer):
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
         return {**super().get_config(), "group_size": self.group_size}
-
-
-def _with_next(x: Any) -> Pair:
-    """The second of a pair and the first, where the first is; whole arrays, whose parts are slow.
-
-    What stands at the places of the second is read by nothing.
-    """
-    return ops.roll(x, -1, axis=-1), x
-
-
-def _joined(parts: Pair) -> Any:
-    larger, smaller = parts
-    is_first = np.arange(smaller.shape[-1]) % 2 == 0
-    return ops.where(is_first, smaller, ops.roll(larger, 1, axis=-1))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, final
 
 import keras
-from keras import ops
 
-from lipdp.layers._pairs import Pair, sort_pairs
+from lipdp.layers._pairs import sort_halves, with_permutation
 from lipdp.layers._shapes import divisible
 from lipdp.layers.base import NonExpansiveLayer
 
@@ -26,13 +25,4 @@ class MaxMin(NonExpansiveLayer):
 
     def call(self, inputs: Any) -> Any:
         """The ordered halves, same shape."""
-        return sort_pairs(inputs, _halves, _joined)
-
-
-def _halves(x: Any) -> Pair:
-    first, second = ops.split(x, 2, axis=-1)
-    return first, second
-
-
-def _joined(halves: Pair) -> Any:
-    return ops.concatenate(halves, axis=-1)
+        return with_permutation(inputs, sort_halves)

@@ -69,6 +69,25 @@ def test_sorting_is_exact_in_float32(x):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(layer(x)), expected)
 
 
+@pytest.mark.parametrize("channels", [2, 4, 6])
+@given(data=st.data())
+def test_max_min_sorts_its_halves_exactly_in_float32(channels, data):
+    x = data.draw(hnp.arrays(np.float32, (2, 3, channels), elements=floats))
+    halves = np.sort(x.reshape(2, 3, 2, -1), axis=2)[:, :, ::-1]
+    found = keras.ops.convert_to_numpy(MaxMin()(x))
+    np.testing.assert_array_equal(found, halves.reshape(x.shape))
+
+
+@pytest.mark.parametrize("layer", [GroupSort(), MaxMin()])
+@pytest.mark.parametrize("channels", [2, 4])
+def test_a_plain_graph_sorts_alike(layer, channels):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-1, 2, (50, 3, channels)).astype("float32")
+    given = keras.Input((None, channels))
+    graph = keras.Model(given, layer.call(given))
+    np.testing.assert_array_equal(graph(x), layer(x))
+
+
 angles = st.sampled_from([0.0, 0.3, math.pi / 2, 2.0, math.pi, -1.0])
 
 
