@@ -42,6 +42,26 @@ def test_derivative_is_the_permutation_that_was_applied(name, x, jacobian):
     np.testing.assert_array_equal(matrix.sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("layer", [GroupSort(), MaxMin()])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_both_of_a_pair_move_however_threads_compare_subnormal_numbers(layer, compiled):
+    rng = np.random.default_rng(0)
+    # Large enough to be shared between threads, of which some take subnormal numbers for zero.
+    x = tf.constant(rng.choice([0.0, 1e-40, -1e-40], (4096, 512)).astype("float32"))
+    upstream = tf.constant(rng.standard_normal((4096, 512)).astype("float32"))
+
+    def pulled():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+        return tape.gradient(y, x, upstream)
+
+    found = (tf.function(pulled) if compiled else pulled)().numpy()
+    shape, axis = ((4096, 256, 2), 2) if isinstance(layer, GroupSort) else ((4096, 2, 256), 1)
+    given = np.sort(upstream.numpy().reshape(shape), axis=axis)
+    np.testing.assert_array_equal(np.sort(found.reshape(shape), axis=axis), given)
+
+
 def test_minimum_and_maximum_would_break_the_bound(jacobian):
     def naive(x):
         a, b = tf.split(x, 2, axis=-1)
