@@ -13,7 +13,7 @@ from benchmarks import clock as clocks
 from benchmarks.cells import BATCHES, run_cells, steps_of
 from benchmarks.clock import Clock
 from benchmarks.environments import DEFAULT
-from benchmarks.peers import peer_contenders
+from benchmarks.peers import FRAMEWORKS, peer_contenders
 from benchmarks.race import Contender
 from benchmarks.record import versions
 
@@ -35,6 +35,13 @@ PACKAGES = (
 @click.command()
 @click.option("--net", type=click.Choice(list(BATCHES)), default="mlp", show_default=True)
 @click.option("--batch", "batches", type=int, multiple=True, help="Repeatable; all by default.")
+@click.option(
+    "--framework",
+    "only",
+    type=click.Choice(list(FRAMEWORKS)),
+    multiple=True,
+    help="Repeatable; all by default.",
+)
 @click.option("--turns", default=5, show_default=True, help="Turns of each contender.")
 @click.option(
     "--environments",
@@ -47,16 +54,20 @@ PACKAGES = (
 def main(
     net: str,
     batches: tuple[int, ...],
+    only: tuple[str, ...],
     turns: int,
     environments: Path,
     results: Path,
     seconds: float,
     quick: bool,
 ) -> None:
-    """Writes step_time_NET_FRAMEWORK for every other framework."""
+    """Writes step_time_NET_FRAMEWORK for every other framework, or those that are named."""
     chosen = batches or ((64,) if quick else BATCHES[net])
     clock = Clock(seconds)
-    frameworks = peer_contenders(net, chosen[0], steps_of(net, chosen[0]), environments)
+    found = peer_contenders(net, chosen[0], steps_of(net, chosen[0]), environments)
+    frameworks = {name: told for name, told in found.items() if name in (only or found)}
+    if not frameworks:
+        raise click.ClickException("No environment of these packages could be made.")
     for number, framework in enumerate(frameworks):
 
         def make(batch: int, framework: str = framework) -> dict[str, Contender]:

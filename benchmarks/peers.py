@@ -15,7 +15,7 @@ from benchmarks.race import Contender
 _FEWER = 10
 _LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
 #: For each framework its worker, its environment variables and what each contender is told.
-_FRAMEWORKS: dict[str, tuple[str, Mapping[str, str], Mapping[str, Mapping[str, Any]]]] = {
+FRAMEWORKS: dict[str, tuple[str, Mapping[str, str], Mapping[str, Mapping[str, Any]]]] = {
     "opacus": (
         "opacus_steps",
         {},
@@ -64,7 +64,7 @@ def peer_contenders(
         RuntimeError: If no framework is left.
     """
     found = {}
-    for framework in _FRAMEWORKS:
+    for framework in FRAMEWORKS:
         try:
             python = interpreter(framework, environments)
         except RuntimeError as error:
@@ -79,7 +79,7 @@ def peer_contenders(
 def _contenders(
     framework: str, net: str, batch: int, steps: int, python: str
 ) -> dict[str, Contender]:
-    worker, variables, kinds = _FRAMEWORKS[framework]
+    worker, variables, kinds = FRAMEWORKS[framework]
     module = f"benchmarks.workers.{worker}"
     found = {}
     for name, told in kinds.items():

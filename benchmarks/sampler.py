@@ -71,7 +71,7 @@ def measured(x: np.ndarray, batch: int, turns: int) -> dict[str, float]:
     ways = actions(x, batch)
     seconds = alternated(ways, turns)
     found = {f"{name}_ms": 1e3 * value for name, value in seconds.items()}
-    found["draw_ns_per_row"] = 1e9 * seconds["draw"] / len(x)
+    found["draw_ns_per_row"] = 1e9 * seconds["draw"] / batch
     found["memory_mb"] = own_memory() - before
     ways.clear()
     return found
@@ -84,7 +84,7 @@ def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
         "random_rows_ms": "random rows: ms",
         "draw_ms": "draw: ms",
         "private_batch_ms": "private batch: ms",
-        "draw_ns_per_row": "draw: ns a row of the file",
+        "draw_ns_per_row": "draw: ns a drawn row",
         "memory_mb": "memory: MB",
     }
     rows = [[name, *(cell.get(kind) for kind in heads)] for name, cell in cells.items()]
