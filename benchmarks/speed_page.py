@@ -42,11 +42,11 @@ as a whole, as Keras does: that a private one may be faster is due to this. `lip
 constrained network without noise. Other packages are compared with a plain step of their own
 framework, which may take two or three times as long as another's: its milliseconds stand beside. A
 cell whose step took over 20 s or whose process held over 8 GB says so instead, and a dash stands
-where that befell the plain step: there is nothing to compare with. Memory, in the tables below, is by how much the
-peak of a process grew since it stood ready for its first step, over that of the plain process; in
-MB where the plain process grew by less than 10 MB. A private process holds the accountant, too: for
-the MLP on JAX 40 MB of modules and plan when training begins, and 20 more once an epsilon was
-computed (at 256 rows; it depends on no batch).
+where that befell the plain step: there is nothing to compare with. Memory, in the tables below, is
+by how much the peak of a process grew since it stood ready for its first step, over that of the
+plain process; in MB where the plain process grew by less than 10 MB. A private process holds the
+accountant, too: for the MLP on JAX 40 MB of modules and plan when training begins, and 20 more once
+an epsilon was computed (at 256 rows; it depends on no batch).
 """
 
 #: Less than this a process may grow by chance: no ratio to it says anything.
