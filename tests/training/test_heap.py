@@ -13,7 +13,11 @@ from lipdp.layers import BoundedInput, SpectralDense
 from lipdp.training import heap
 
 FAULTS = """
-import resource, sys
+import os, resource, sys
+
+# oneDNN, which TensorFlow takes on some processors alone, keeps a pool of memory of its own.
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+
 import keras, numpy as np
 import lipdp
 from lipdp import layers as ll
