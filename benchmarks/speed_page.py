@@ -73,7 +73,7 @@ PARTS = {
         "What a part costs is by how much the ratio falls without it. New batches: the same one is "
         "read in every step instead. What is left without all of these is the network of "
         "`SpectralDense` with its loss. The cost of noise and projection does not grow with the "
-        "batch: a normal for each of 269,322 weights, drawn in double precision and rounded, and "
+        "batch: a normal for each of 268,800 weights, drawn in double precision and rounded, and "
         "one Björck step by Gram matrices, which has 0.22 of the multiplications of the plain step "
         "at 1,024 rows. So the ratio falls with the batch towards what is left without them.",
         cells.table,
