@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import keras
+import numpy as np
 import pytest
 
 from lipdp.bounds import precision
@@ -47,6 +48,23 @@ def test_a_layer_is_probed_by_what_it_runs(layer, convolves, monkeypatch):
     monkeypatch.setattr(precision, "_probed_unit", lambda dtype, run: seen.append(run) or 0.0)
     working_unit(layer)
     assert seen == [precision._convolution if convolves else precision._product]
+
+
+@pytest.mark.parametrize("bits", [7, 10], ids=["bfloat16", "TF32"])
+@pytest.mark.parametrize("name", ["_product", "_convolution"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_operands_in_a_coarser_format_are_noticed(name, bits, dtype, monkeypatch):
+    operation = getattr(precision, name)
+
+    def coarse(tensor):
+        mantissa, exponent = np.frexp(np.asarray(tensor, "float64"))
+        rounded = np.ldexp(np.round(np.ldexp(mantissa, bits + 1)), exponent - bits - 1)
+        return operation(keras.ops.convert_to_tensor(rounded, dtype=tensor.dtype))
+
+    monkeypatch.setattr(precision, name, coarse)
+    layer = dense(dtype) if name == "_product" else Scattering2D(dtype=dtype)
+    with pytest.raises(UnsafeSetting, match="coarser"):
+        working_unit(layer)
 
 
 def test_convolutions_are_probed_whatever_the_format_of_images():
