@@ -11,9 +11,12 @@ import numpy as np
 
 from lipdp.layers._windows import Windows, coverage
 from lipdp.projections import circular_norm_bound, frobenius_norm_bound, spectral_norm_bound
+from lipdp.projections._fourier import circular_norm_work
 
-#: Multiplications beyond which the Fourier bound would take more than a second or two.
+#: Multiplications beyond which the Fourier bound would take more than a second or two. With strides
+#: the matrices are fewer and wider, which takes less time for each.
 _AFFORDABLE = 5e8
+_AFFORDABLE_WITH_STRIDES = 1.5e9
 
 
 @dataclass(frozen=True)
@@ -66,32 +69,64 @@ class ConvGeometry:
         return math.sqrt(self.kappa) * max(map(frobenius_norm_bound, self.blocks(kernel)))
 
     def fourier_norm(self, kernel: np.ndarray) -> float:
-        """Bound by the circular convolution on a torus; infinite where it would take long.
+        """Bound by circular convolutions on tori; infinite where it would take long.
 
-        Put the axis on a circle of ``n + p`` positions, p those that padding adds, with zeros in
-        the p others. Windows that start before the axis or end behind it read these zeros, whatever
-        the split of p, and start at positions of their own. So a zero-padded convolution is a
-        restriction of the circular one, whose rows the strides thin out. One with circular padding
-        is itself, on the axis, where its windows fit.
+        Put the axis on a circle of N positions, with zeros behind it. With p positions added in
+        front and q behind, a window that starts before the axis or ends behind it reads zeros where
+        N is at least ``n + max(p, q)``; ``n + p + q`` will do whatever the split of the padding.
+        Windows start at positions of their own, as ``(count - 1) s < n``. So a zero-padded
+        convolution is a restriction of the circular one: of its rows at the multiples of the
+        stride, where that divides N, and of all its rows for every N.
+
+        With circular padding N is n, or where a window is longer a multiple of it: what is repeated
+        c times is of norm ``sqrt(c)`` times its own, before the map and behind. The windows start
+        at multiples of ``gcd(s, n)``.
+
+        The smaller one of the bounds with and without strides counts.
         """
-        torus = tuple(map(_circle, self.windows))
-        inner, outer = kernel.shape[-2], kernel.shape[-1] // self.groups
-        work = math.prod(torus) * inner * outer * (min(inner, outer) + self.taps) * self.groups
-        fits = all(a.reach <= size for a, size in zip(self.windows, torus, strict=True))
-        if work > _AFFORDABLE or not fits:
-            return math.inf
+        ones = (1,) * len(self.windows)
+        plain = self._on_torus(kernel, tuple(map(_whole_circle, self.windows)), ones)
+        strides = tuple(map(_spacing, self.windows))
+        if strides == ones:
+            return plain
+        return min(plain, self._on_torus(kernel, tuple(map(_circle, self.windows)), strides))
+
+    def _on_torus(
+        self, kernel: np.ndarray, torus: tuple[int, ...], strides: tuple[int, ...]
+    ) -> float:
         dilation = tuple(axis.dilation for axis in self.windows)
+        work = circular_norm_work(
+            kernel.shape, torus, strides=strides, dilation=dilation, groups=self.groups
+        )
+        if work > (_AFFORDABLE_WITH_STRIDES if max(strides) > 1 else _AFFORDABLE):
+            return math.inf
         values = np.ascontiguousarray(kernel, dtype=np.float64)
-        return _fourier_norm(values.tobytes(), values.shape, torus, dilation, self.groups)
+        return _fourier_norm(values.tobytes(), values.shape, torus, strides, dilation, self.groups)
 
     def blocks(self, kernel: np.ndarray) -> list[np.ndarray]:
         """The kernel of each group."""
         return np.split(kernel, self.groups, axis=-1)
 
 
+def _spacing(axis: Windows) -> int:
+    """Windows of the circle start at the multiples of this."""
+    return math.gcd(axis.stride, axis.size) if axis.padding == "circular" else axis.stride
+
+
+def _whole_circle(axis: Windows) -> int:
+    """Positions of a circle on which windows of any stride read what they read on the axis."""
+    if axis.padding == "circular":
+        return axis.size * -(-axis.reach // axis.size)
+    return axis.size + axis.total_padding
+
+
 def _circle(axis: Windows) -> int:
-    """Positions of a circle on which the windows read what they read on the axis."""
-    return axis.size + (0 if axis.padding == "circular" else axis.total_padding)
+    """The same, and a multiple of the stride; padding is split as all backends do."""
+    if axis.padding == "circular":
+        return _whole_circle(axis)
+    total = axis.total_padding
+    side = total if axis.padding == "causal" else total - total // 2
+    return axis.stride * -(-max(axis.size + side, axis.reach) // axis.stride)
 
 
 @lru_cache(maxsize=32)
@@ -99,12 +134,13 @@ def _fourier_norm(
     data: bytes,
     shape: tuple[int, ...],
     torus: tuple[int, ...],
+    strides: tuple[int, ...],
     dilation: tuple[int, ...],
     groups: int,
 ) -> float:
     """Kept, because the bounds of a frozen kernel ask for it many times."""
     kernel = np.frombuffer(data, dtype=np.float64).reshape(shape)
-    return circular_norm_bound(kernel, torus, dilation=dilation, groups=groups)
+    return circular_norm_bound(kernel, torus, strides=strides, dilation=dilation, groups=groups)
 
 
 def per_axis(value: Any, rank: int) -> tuple[int, ...]:

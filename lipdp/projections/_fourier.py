@@ -25,17 +25,33 @@ _CHUNK = 2**22  # entries of a stack of matrices: 32 MiB
 
 
 def circular_norm_bound(
-    kernel: Any, torus: Sequence[int], *, dilation: int | Sequence[int] = 1, groups: int = 1
+    kernel: Any,
+    torus: Sequence[int],
+    *,
+    strides: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
 ) -> float:
-    """Upper bound of the spectral norm of a convolution of stride 1 with circular padding.
+    """Upper bound of the spectral norm of a convolution with circular padding.
 
     A zero-padded convolution is a restriction of the circular one, hence of no greater norm, if the
     torus has at least ``n + max(pad_left, pad_right)`` positions on each axis (``n + (k - 1) d``
-    always suffices; valid padding: n). Strides only drop rows.
+    always suffices; valid padding: n), and ``s M`` of them for a stride s: more windows than M
+    would start at a position twice.
 
-    In the Fourier basis the operator is block-diagonal, with the blocks ``K(f) = sum_t K[t] exp(-2
-    pi i f.t d / n)`` at the frequencies f: its norm is ``max_f ||K(f)||_2`` (H. Sedghi, V. Gupta,
-    P. Long, The Singular Values of Convolutional Layers, ICLR 2019). ``-f`` gives the conjugate.
+    At stride 1 the operator is block-diagonal in the Fourier basis, with the blocks ``K(f) = sum_t
+    K[t] exp(-2 pi i f.t d / n)`` at the frequencies f: its norm is ``max_f ||K(f)||_2`` (H. Sedghi,
+    V. Gupta, P. Long, The Singular Values of Convolutional Layers, ICLR 2019). ``-f`` gives the
+    conjugate.
+
+    At stride s, reading every s-th position adds up the s frequencies that are equal modulo M, over
+    ``sqrt(s)``. So on all axes the norm is ``max_f ||[K(f + a M)]_a||_2 / sqrt(prod s)``, the
+    blocks of all a, ``0 <= a < s``, side by side along the input channels. It is computed as that
+    of a convolution of stride 1: tap ``t = r j + i``, ``r = s / gcd(s, d)`` and ``i < r``, of
+    window m reads position ``s m + t d = s (m + j d / gcd(s, d)) + i d``, which is number ``m + j d
+    / gcd(s, d)`` of the part of x at the positions ``i d + s Z``. These r parts are disjoint, so
+    they are channels of a tensor of M positions and of norm at most that of x, which takes any
+    value.
 
     Rounding: the sums run over the T taps, not by a fast transform. The fraction of a turn has an
     integer numerator, so that the angle, below 2 pi, is off by at most ``19 u``; with a cosine and
@@ -47,7 +63,8 @@ def circular_norm_bound(
     Args:
         kernel: Array of shape (*k, C_in / groups, C_out), one axis k for each of the torus.
         torus: Positions on each axis.
-        dilation: Distance of neighbouring taps, on all axes or on each.
+        strides: Distance of neighbouring windows, on all axes or on each.
+        dilation: Distance of neighbouring taps, likewise.
         groups: Blocks of consecutive input and output channels that do not mix; the norm is the
             greatest of theirs.
 
@@ -56,15 +73,20 @@ def circular_norm_bound(
 
     Raises:
         InvalidValue: If ``(k - 1) d + 1`` is larger than the torus on an axis, where taps would
-            fall on each other and cancel, or the shapes do not fit.
+            fall on each other and cancel, a stride does not divide the torus, or the shapes do not
+            fit.
     """
     array = np.asarray(kernel, dtype=np.float64)
     sizes = tuple(count("torus", n) for n in torus)
-    steps = _steps(dilation, len(sizes))
+    spacing = _per_axis("strides", strides, len(sizes))
+    steps = _per_axis("dilation", dilation, len(sizes))
     _check_shape(array.shape, sizes, steps, groups)
+    _check_strides(sizes, spacing)
     v, exponent = normalized(array)
     if exponent is None:
         return degenerate(v)
+    v, steps = _phases(v, spacing, steps)
+    sizes = tuple(n // s for n, s in zip(sizes, spacing, strict=True))
     turns = _turns(v.shape[: len(sizes)], sizes, steps)
     square = max(spectral_square(blocks) for blocks in _blocks(v, turns, groups))
     error = math.sqrt(2.0) * (_PHASE_ERROR + gamma(turns.shape[1] + 1, _UNIT))
@@ -73,14 +95,19 @@ def circular_norm_bound(
 
 
 def depthwise_circular_norm_bound(
-    kernel: Any, torus: Sequence[int], *, dilation: int | Sequence[int] = 1
+    kernel: Any,
+    torus: Sequence[int],
+    *,
+    strides: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1,
 ) -> float:
     """``circular_norm_bound`` of a depthwise kernel: the greatest over its channels.
 
     Args:
         kernel: Array of shape (*k, C, M), M outputs of each of C channels.
         torus: Positions on each axis.
-        dilation: Distance of neighbouring taps, on all axes or on each.
+        strides: Distance of neighbouring windows, on all axes or on each.
+        dilation: Distance of neighbouring taps, likewise.
 
     Returns:
         As ``circular_norm_bound``.
@@ -91,12 +118,36 @@ def depthwise_circular_norm_bound(
     array = np.asarray(kernel, dtype=np.float64)
     channels = array.shape[-2] if array.ndim > 1 else 1
     grouped = array.reshape(*array.shape[:-2], 1, -1)
-    return circular_norm_bound(grouped, torus, dilation=dilation, groups=channels)
+    return circular_norm_bound(grouped, torus, strides=strides, dilation=dilation, groups=channels)
 
 
-def _steps(dilation: int | Sequence[int], axes: int) -> tuple[int, ...]:
-    steps = dilation if isinstance(dilation, Sequence) else (dilation,) * axes
-    return tuple(count("dilation", d) for d in steps)
+def circular_norm_work(
+    shape: Sequence[int],
+    torus: Sequence[int],
+    *,
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> int:
+    """Multiplications, up to a factor of a few, that ``circular_norm_bound`` takes.
+
+    Args:
+        shape: Of the kernel.
+        torus: Positions on each axis.
+        strides: Distance of neighbouring windows on each.
+        dilation: Distance of neighbouring taps on each.
+        groups: Blocks of channels that do not mix.
+    """
+    parts = _parts(shape, strides, dilation)
+    taps = math.prod(-(-k // r) for k, r in zip(shape[:-2], parts, strict=True))
+    inner, outer = shape[-2] * math.prod(parts), shape[-1] // groups
+    frequencies = math.prod(torus) // math.prod(strides)
+    return frequencies * inner * outer * (min(inner, outer) + taps) * groups
+
+
+def _per_axis(name: str, value: int | Sequence[int], axes: int) -> tuple[int, ...]:
+    values = value if isinstance(value, Sequence) else (value,) * axes
+    return tuple(count(name, v) for v in values)
 
 
 def _check_shape(
@@ -117,6 +168,37 @@ def _check_shape(
             received={"kernel": shape[:-2], "torus": torus, "dilation": steps},
             fix="Use a torus of at least (k - 1) * dilation + 1 positions on each axis",
         )
+
+
+def _check_strides(torus: tuple[int, ...], spacing: tuple[int, ...]) -> None:
+    if len(spacing) != len(torus) or any(n % s for n, s in zip(torus, spacing, strict=True)):
+        raise InvalidValue(
+            "The torus does not have a multiple of the stride of positions on each axis",
+            received={"torus": torus, "strides": spacing},
+            fix="Use the next multiple of the stride",
+        )
+
+
+def _phases(
+    v: np.ndarray, spacing: Sequence[int], steps: Sequence[int]
+) -> tuple[np.ndarray, tuple[int, ...]]:
+    """The kernel of stride 1 on the parts of the input that a strided one reads, and its dilation.
+
+    Along each axis tap ``r j + i`` becomes tap j of part i, and taps that are missing zeros.
+    """
+    for axis, parts in enumerate(_parts(v.shape, spacing, steps)):
+        v = np.pad(v, [(0, -v.shape[axis] % parts if a == axis else 0) for a in range(v.ndim)])
+        v = v.reshape(*v.shape[:axis], -1, parts, *v.shape[axis + 1 :])
+        # The parts go in front of the input channels, so that the axes behind keep their number.
+        v = np.moveaxis(v, axis + 1, -3)
+        v = v.reshape(*v.shape[:-3], -1, v.shape[-1])
+    return v, tuple(d // math.gcd(s, d) for s, d in zip(spacing, steps, strict=True))
+
+
+def _parts(shape: Sequence[int], spacing: Sequence[int], steps: Sequence[int]) -> list[int]:
+    """Numbers r of parts of the input along each axis, those without a tap left out."""
+    axes = zip(shape[:-2], spacing, steps, strict=True)
+    return [min(s // math.gcd(s, d), k) for k, s, d in axes]
 
 
 def _turns(taps: Sequence[int], torus: Sequence[int], steps: Sequence[int]) -> np.ndarray:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue
 from lipdp.layers._conv_geometry import ConvGeometry
-from lipdp.layers._windows import Windows
+from lipdp.layers._windows import PADDINGS, Windows
 from lipdp.layers.spectral_conv1d import SpectralConv1D
 from lipdp.layers.spectral_conv2d import SpectralConv2D
 from lipdp.layers.spectral_conv3d import SpectralConv3D
+from lipdp.projections import circular_norm_bound
 from lipdp.rounding import gamma
 
 SCRIPT = Path(__file__).with_name("convolution_backend_checks.py")
@@ -124,7 +125,7 @@ ONES = np.ones((3, 3, 1, 1))
 
 @pytest.mark.parametrize(
     ("padding", "stride", "true", "counting", "fourier"),
-    [("circular", 1, 9.0, 9.0, 9.0), ("same", 1, 8.2909, 9.0, 9.0), ("same", 2, 4.5321, 6.0, 9.0)],
+    [("circular", 1, 9.0, 9.0, 9.0), ("same", 1, 8.2909, 9.0, 9.0), ("same", 2, 4.5321, 6.0, 5.0)],
 )
 def test_kernel_of_ones(padding, stride, true, counting, fourier):
     windows = axes((8, 8), 3, stride, 1, padding)
@@ -135,18 +136,97 @@ def test_kernel_of_ones(padding, stride, true, counting, fourier):
     assert geometry.norm(ONES) == pytest.approx(min(counting, fourier), rel=1e-9)
 
 
-@given(call=calls(), seed=st.integers(0, 9))
-@example(call=((1, [3], 1, "same", 1, 1), (1, 1)), seed=0)
-@example(call=((1, [3], 3, "same", 1, 1), (4, 1)), seed=0)
-def test_both_norms_of_a_geometry_are_bounds(call, seed):
-    (filters, k, s, padding, d, groups), shape = call
-    kernel = np.random.default_rng(seed).normal(size=(*k, shape[-1] // groups, filters))
-    windows = axes(shape[:-1], k, s, d, padding)
-    geometry = ConvGeometry(tuple(windows), groups)
-    exact = np.linalg.norm(dense(windows, kernel, groups), 2) * (1.0 - 1e-14)
-    assert exact <= geometry.counting_norm(kernel)
-    assert exact <= geometry.fourier_norm(kernel)
-    assert geometry.counting_norm(kernel) <= geometry.absolute_norm(kernel)
+@st.composite
+def geometries(draw):
+    """(windows, groups) with a stride and a dilation of each axis, along one to three axes."""
+    rank, groups = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    padding = draw(st.sampled_from(PADDINGS))
+    windows = []
+    for _ in range(rank):
+        n, k, s, d = (draw(st.integers(1, most)) for most in (7 - 2 * rank, 4, 4, 3))
+        k = min(k, 4 - rank) if rank > 1 else k
+        n = max(n, (k - 1) * d + 1) if padding == "valid" else n
+        windows.append(Windows(n, k, s, d, padding))
+    return tuple(windows), groups
+
+
+def kernels(shape, seed):
+    """Random, of signs, of ones, of one tap, and one that changes sign from tap to tap."""
+    rng = np.random.default_rng(seed)
+    normal, taps = rng.normal(size=shape), shape[:-2]
+    single = np.zeros(shape)
+    single[tuple(rng.integers(k) for k in taps)] = normal[(0,) * len(taps)]
+    signs = (-1.0) ** np.sum(np.indices(taps), axis=0)
+    alternating = signs[..., None, None] * np.abs(normal)
+    return [normal, np.sign(normal), np.ones(shape), single, alternating]
+
+
+def without_strides(geometry, kernel):
+    """The smaller of the bound by counting and that of the circular convolution of stride 1."""
+    windows = geometry.windows
+    torus = [w.size + (0 if w.padding == "circular" else w.total_padding) for w in windows]
+    counting = geometry.counting_norm(kernel)
+    if any(w.reach > n for w, n in zip(windows, torus, strict=True)):
+        return counting
+    dilation = [w.dilation for w in windows]
+    whole = circular_norm_bound(kernel, torus, dilation=dilation, groups=geometry.groups)
+    return min(counting, whole)
+
+
+@settings(max_examples=60)
+@given(geometry=geometries(), channels=st.tuples(*[st.integers(1, 2)] * 2), seed=st.integers(0, 9))
+@example(geometry=((Windows(1, 3, 1, padding="same"),), 1), channels=(1, 1), seed=0)
+@example(geometry=((Windows(4, 3, 3, padding="same"),), 1), channels=(1, 1), seed=0)
+@example(geometry=((Windows(2, 4, 2, padding="same"),), 1), channels=(1, 2), seed=0)
+@example(geometry=((Windows(7, 2, 5, padding="same"),), 1), channels=(2, 1), seed=0)
+@example(geometry=((Windows(5, 4, 2, 2, "same"),), 1), channels=(1, 1), seed=0)
+@example(geometry=((Windows(5, 3, 2, 3, "causal"),), 1), channels=(1, 1), seed=0)
+@example(geometry=((Windows(9, 3, 3, 2, "valid"),), 2), channels=(2, 1), seed=0)
+@example(geometry=((Windows(6, 3, 2, padding="circular"),), 1), channels=(1, 1), seed=0)
+@example(geometry=((Windows(7, 3, 2, padding="circular"),), 1), channels=(1, 1), seed=0)
+@example(geometry=((Windows(6, 3, 4, padding="circular"),), 1), channels=(1, 1), seed=0)
+@example(geometry=((Windows(2, 4, 2, padding="circular"),), 1), channels=(1, 1), seed=0)
+@example(
+    geometry=((Windows(4, 3, 2, padding="same"), Windows(5, 3, 3, padding="same")), 1),
+    channels=(1, 1),
+    seed=0,
+)
+def test_norms_of_a_geometry_are_bounds(geometry, channels, seed):
+    windows, groups = geometry
+    geometry = ConvGeometry(windows, groups)
+    shape = (*(w.window for w in windows), channels[0], channels[1] * groups)
+    for kernel in kernels(shape, seed):
+        exact = np.linalg.norm(dense(windows, kernel, groups), 2) * (1.0 - 1e-13)
+        assert exact <= geometry.counting_norm(kernel)
+        assert exact <= geometry.fourier_norm(kernel)
+        assert geometry.norm(kernel) <= without_strides(geometry, kernel)
+        assert geometry.counting_norm(kernel) <= geometry.absolute_norm(kernel)
+
+
+@pytest.mark.parametrize("padding", ["same", "valid", "causal", "circular"])
+@pytest.mark.parametrize(("k", "s", "d"), [(5, 2, 1), (3, 2, 1), (4, 3, 1), (3, 5, 1), (4, 2, 3)])
+def test_bound_is_nearly_attained_on_a_long_axis(padding, k, s, d):
+    windows = (Windows(60, k, s, d, padding),)
+    for kernel in kernels((k, 1, 2), 0):
+        exact = np.linalg.norm(dense(windows, kernel), 2)
+        # Zeros around make the norm less by about the square of (reach / axis).
+        assert ConvGeometry(windows).norm(kernel) <= exact * 1.02
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("k", "shape", "filters", "whole", "strided"),
+    [(5, (16, 16, 4), 8, 0.78, 0.61), (3, (16, 16, 16), 32, 0.99, 0.83)],
+)
+def test_strides_make_the_norm_of_orthogonal_kernels_less(seed, k, shape, filters, whole, strided):
+    layer = SpectralConv2D(filters, k, 2)
+    layer.build((None, *shape))
+    kernel = np.random.default_rng(seed).normal(size=layer.kernel.shape)
+    u, _, v = np.linalg.svd(kernel.reshape(-1, filters), full_matrices=False)
+    layer.kernel.assign((1.0 - 1e-6) * (u @ v).reshape(kernel.shape))
+    values = layer.kernel.numpy().astype("float64")
+    assert without_strides(layer._geometry, values) / math.sqrt(layer._geometry.kappa) > whole
+    assert layer.lipschitz(1.0) < strided
 
 
 def test_every_split_of_the_padding_is_inside_the_fourier_bound():
@@ -162,10 +242,12 @@ def test_every_split_of_the_padding_is_inside_the_fourier_bound():
 
 
 def test_large_convolutions_have_the_simple_bound_only():
-    geometry = ConvGeometry((Windows(1000, 3, padding="same"),) * 2)
     kernel = np.ones((3, 3, 64, 64))
-    assert geometry.fourier_norm(kernel) == math.inf
-    assert geometry.norm(kernel) == pytest.approx(3.0 * np.linalg.norm(kernel), rel=1e-9)
+    for stride, kappa in ((1, 9), (2, 4)):
+        geometry = ConvGeometry((Windows(1000, 3, stride, padding="same"),) * 2)
+        assert geometry.fourier_norm(kernel) == math.inf
+        simple = math.sqrt(kappa) * np.linalg.norm(kernel)
+        assert geometry.norm(kernel) == pytest.approx(simple, rel=1e-9)
 
 
 def test_frozen_kernels_have_their_own_norm_and_slack():

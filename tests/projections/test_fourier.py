@@ -17,11 +17,14 @@ def dense(kernel, sizes, dilation=1, groups=1, stride=1, pads=None):
     *taps, fan_in, fan_out = kernel.shape
     each_in, each_out = fan_in, fan_out // groups
     pads = pads or [None] * len(sizes)
-    outputs = list(itertools.product(*(range(0, n, stride) for n in sizes)))
+    strides, dilations = (np.broadcast_to(v, len(sizes)).tolist() for v in (stride, dilation))
+    starts = (range(0, n, s) for n, s in zip(sizes, strides, strict=True))
+    outputs = list(itertools.product(*starts))
     matrix = np.zeros((len(outputs), fan_out, *sizes, fan_in * groups))
     every_tap = list(itertools.product(*(range(k) for k in taps)))
     for o, tap in itertools.product(range(len(outputs)), every_tap):
-        read = [p + t * dilation - (b or 0) for p, t, b in zip(outputs[o], tap, pads, strict=True)]
+        axes = zip(outputs[o], tap, dilations, pads, strict=True)
+        read = [p + t * d - (b or 0) for p, t, d, b in axes]
         inside = [0 <= r < n for r, n in zip(read, sizes, strict=True)]
         if any(b is not None and not i for b, i in zip(pads, inside, strict=True)):
             continue
@@ -56,6 +59,66 @@ def test_bound_is_the_norm_of_the_dense_matrix(convolution, scale):
     assert true <= bound <= true * (1.0 + 1e-11)
 
 
+@st.composite
+def strided_convolutions(draw):
+    """Strides and dilations of each axis; kernels with signs, single taps and plain waves too."""
+    axes = draw(st.integers(1, 3))
+    taps, strides, dilations = (
+        [draw(st.integers(1, most)) for _ in range(axes)] for most in (5 - axes, 4, 3)
+    )
+    reaches = [(k - 1) * d + 1 for k, d in zip(taps, dilations, strict=True)]
+    sizes = [
+        s * (-(-reach // s) + draw(st.integers(0, 3 - axes)))
+        for reach, s in zip(reaches, strides, strict=True)
+    ]
+    groups, fan_in, each_out = (draw(st.integers(1, 2)) for _ in range(3))
+    shape = (*taps, fan_in, groups * each_out)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return draw(st.sampled_from(kernels(shape, rng))), sizes, strides, dilations, groups
+
+
+def kernels(shape, rng):
+    """Random, of signs, of single taps, and a wave along the first axis."""
+    normal = rng.normal(size=shape)
+    single = np.zeros(shape)
+    single[tuple(rng.integers(k) for k in shape[:-2])] = normal[(0,) * (len(shape) - 2)]
+    wave = np.cos(2.0 * np.pi * rng.integers(1, 7) / 12.0 * np.arange(shape[0]))
+    return [normal, np.sign(normal), single, np.moveaxis(np.moveaxis(normal, 0, -1) * wave, -1, 0)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(strided_convolutions())
+@example((np.ones((3, 3, 1, 1)), [4, 4], [2, 2], [1, 1], 1))
+@example((np.ones((2, 1, 1)), [5], [5], [1], 1))  # A stride larger than the kernel.
+@example((np.ones((3, 1, 1)), [6], [2], [2], 1))  # All taps read one part of the input.
+@example((np.array([1.0, -1.0, 1.0]).reshape(3, 1, 1), [6], [2], [1], 1))
+@example((np.ones((4, 1, 1)), [20], [4], [6], 1))
+def test_strided_bound_is_the_norm_of_the_dense_matrix(convolution):
+    kernel, sizes, strides, dilations, groups = convolution
+    bound = circular_norm_bound(kernel, sizes, strides=strides, dilation=dilations, groups=groups)
+    true = np.linalg.norm(dense(kernel, sizes, dilations, groups, strides), 2)
+    assert true * (1.0 - 1e-13) <= bound <= true * (1.0 + 1e-11)
+    whole = circular_norm_bound(kernel, sizes, dilation=dilations, groups=groups)
+    assert bound <= whole * (1.0 + 1e-11)
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (3, 1), (2, 5)])
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 3)])
+def test_strides_join_the_frequencies_that_they_cannot_tell_apart(strides, dilation):
+    """``max_f ||[K(f + a M)]_a|| / sqrt(prod s)``, by a fast transform of the spread kernel."""
+    kernel = np.random.default_rng(0).normal(size=(4, 3, 2, 3))
+    spread = np.zeros((3 * dilation[0] + 1, 2 * dilation[1] + 1, 2, 3))
+    spread[:: dilation[0], :: dilation[1]] = kernel
+    counts = (8, 7)
+    torus = tuple(m * s for m, s in zip(counts, strides, strict=True))
+    spectrum = np.fft.fft2(spread, torus, axes=(0, 1))
+    apart = spectrum.reshape(strides[0], counts[0], strides[1], counts[1], 2, 3)
+    blocks = apart.transpose(1, 3, 0, 2, 4, 5).reshape(math.prod(counts), -1, 3)
+    true = max(np.linalg.norm(b, 2) for b in blocks) / math.sqrt(math.prod(strides))
+    bound = circular_norm_bound(kernel, torus, strides=strides, dilation=dilation)
+    assert true * (1.0 - 1e-13) <= bound <= true * (1.0 + 1e-11)
+
+
 def test_ones_attain_nine():
     bound = circular_norm_bound(np.ones((3, 3, 1, 1)), (8, 8))
     assert 9.0 <= bound < 9.0 * (1.0 + 1e-12)
@@ -85,6 +148,8 @@ def test_every_zero_padding_and_stride_is_covered(n, k, dilation, stride, left, 
     true = np.linalg.norm(dense(kernel, (n,), dilation, stride=stride, pads=(left,)), 2)
     torus = max(n + max(left, reach - left), reach + 1)
     assert true <= circular_norm_bound(kernel, (torus,), dilation=dilation)
+    closed = stride * -(-torus // stride)
+    assert true <= circular_norm_bound(kernel, (closed,), strides=stride, dilation=dilation)
 
 
 def test_taps_that_cancel_on_a_small_torus_are_refused():
@@ -110,6 +175,9 @@ def test_depthwise_is_the_greatest_over_channels(multiplier):
     kernel = np.random.default_rng(0).normal(size=(3, 2, 5, multiplier))
     each = [circular_norm_bound(kernel[:, :, c : c + 1], (6, 7)) for c in range(5)]
     assert depthwise_circular_norm_bound(kernel, (6, 7)) == pytest.approx(max(each), rel=1e-11)
+    each = [circular_norm_bound(kernel[:, :, c : c + 1], (6, 8), strides=2) for c in range(5)]
+    found = depthwise_circular_norm_bound(kernel, (6, 8), strides=2)
+    assert found == pytest.approx(max(each), rel=1e-11)
 
 
 def test_many_frequencies_are_read_in_parts(monkeypatch):
@@ -160,6 +228,9 @@ def test_degenerate_kernels():
         ((3, 2, 2), (0,), {}),
         ((3, 2, 2), (4,), {"dilation": 0}),
         ((3, 2, 2), (4,), {"dilation": (1, 1)}),
+        ((3, 2, 2), (4,), {"strides": 0}),
+        ((3, 2, 2), (5,), {"strides": 2}),
+        ((3, 2, 2), (4,), {"strides": (2, 2)}),
         ((3, 2, 2), (4,), {"groups": 0}),
         ((3, 2, 3), (4,), {"groups": 2}),
     ],
