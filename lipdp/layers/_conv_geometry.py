@@ -73,10 +73,10 @@ class ConvGeometry:
 
         Put the axis on a circle of N positions, with zeros behind it. With p positions added in
         front and q behind, a window that starts before the axis or ends behind it reads zeros where
-        N is at least ``n + max(p, q)``; ``n + p + q`` will do whatever the split of the padding.
-        Windows start at positions of their own, as ``(count - 1) s < n``. So a zero-padded
-        convolution is a restriction of the circular one: of its rows at the multiples of the
-        stride, where that divides N, and of all its rows for every N.
+        N is at least ``n + max(p, q)``. Windows start at positions of their own, as ``(count - 1) s
+        < n``. So a zero-padded convolution is a restriction of the circular one: of its rows at
+        every s-th position, where s divides N, and of all its rows for every N. Backends put one
+        half of the padding in front, or of an odd number the smaller or the larger part.
 
         With circular padding N is n, or where a window is longer a multiple of it: what is repeated
         c times is of norm ``sqrt(c)`` times its own, before the map and behind. The windows start
@@ -121,7 +121,7 @@ def _whole_circle(axis: Windows) -> int:
 
 
 def _circle(axis: Windows) -> int:
-    """The same, and a multiple of the stride; padding is split as all backends do."""
+    """The same, and a multiple of the stride: the least with ``n + max(p, q)`` and all taps."""
     if axis.padding == "circular":
         return _whole_circle(axis)
     total = axis.total_padding

@@ -3,11 +3,18 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from lipdp.bounds import gradient_bounds, lipschitz_constant
 from lipdp.bounds.probe import per_sample_gradient_norms
 from lipdp.errors import UnsupportedLayer
-from lipdp.layers import BoundedInput, SpectralDense
+from lipdp.layers import (
+    BoundedInput,
+    MaxMin,
+    SpectralConv2D,
+    SpectralConv2DTranspose,
+    SpectralDense,
+)
 from lipdp.losses import MulticlassHinge
 from lipdp.projections import BjorckProjection, ChannelBall, L2Ball
 
@@ -56,3 +63,54 @@ def test_operators_name_the_layer_to_use_instead():
     model = keras.Model(inputs, SpectralDense(2)(x + x))
     with pytest.raises(UnsupportedLayer, match=r"keras\.layers\.Add"):
         gradient_bounds(model, LOSS)
+
+
+def strided(*layers):
+    return keras.Sequential([BoundedInput((12, 12, 2), radius=9.0, dtype="float64"), *layers])
+
+
+def jacobian(model, x):
+    """One copy of the sample for each output."""
+    outputs = int(np.prod(model.output_shape[1:]))
+    rows = tf.constant(np.repeat(x[None], outputs, axis=0))
+    with tf.GradientTape() as tape:
+        tape.watch(rows)
+        y = model(rows, training=False)
+    cotangents = tf.reshape(tf.eye(outputs, dtype=y.dtype), tf.shape(y))
+    return tape.gradient(y, rows, output_gradients=cotangents).numpy().reshape(outputs, -1)
+
+
+def steepest(model, seed):
+    """Greatest slope that ascent finds, going along the steepest direction of where it is."""
+    x = 0.1 * np.random.default_rng(seed).normal(size=(12, 12, 2))
+    best = 0.0
+    for _ in range(4):
+        _, slopes, directions = np.linalg.svd(jacobian(model, x), full_matrices=False)
+        other = x + 0.2 * directions[0].reshape(x.shape)
+        ahead, here = np.asarray(model(np.stack([other, x]), training=False))
+        best = max(best, slopes[0], np.linalg.norm(ahead - here) / np.linalg.norm(other - x))
+        x = other
+    return best
+
+
+def test_no_ascent_over_inputs_exceeds_the_constant_of_a_strided_network():
+    keras.utils.set_random_seed(0)
+    options = {"dtype": "float64"}
+    model = strided(
+        SpectralConv2D(4, 5, 2, **options),
+        MaxMin(**options),
+        L.Conv2D(4, 3, strides=2, padding="same", **options),
+        MaxMin(**options),
+        SpectralConv2DTranspose(2, 3, 2, **options),
+    )
+    constant = lipschitz_constant(model)
+    found = max(steepest(model, seed) for seed in range(2))
+    assert 0.25 * constant < found <= constant
+
+
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_the_constant_of_one_strided_layer_is_nearly_attained(padding):
+    keras.utils.set_random_seed(0)
+    model = strided(SpectralConv2D(4, 5, 2, padding, dtype="float64"))
+    constant = lipschitz_constant(model)
+    assert 0.8 * constant < steepest(model, 0) <= constant < 0.75

@@ -98,9 +98,19 @@ def check_own():
         (ls.SpectralConv2D(2, 2, dilation_rate=(2, 1)), (4, 3, 1), {"dilation": (2, 1)}),
         (ls.SpectralConv2D(4, 2, groups=2), (3, 3, 2), {"groups": 2}),
         (ls.SpectralConv2D(2, 2, padding="valid"), (3, 4, 2), {"padding": "valid"}),
+        (ls.SpectralConv1D(2, 2, 4), (7, 2), {"strides": 4}),
+        (ls.SpectralConv1D(2, 5, 2), (3, 2), {"strides": 2}),
+        (ls.SpectralConv1D(2, 3, 2, "valid"), (8, 2), {"strides": 2, "padding": "valid"}),
+        (ls.SpectralConv1D(2, 3, 2, "circular"), (6, 2), {"strides": 2, "padding": "circular"}),
+        (ls.SpectralConv2D(4, 3, 2, groups=2), (5, 4, 2), {"strides": 2, "groups": 2}),
         (ls.SpectralConv3D(2, 2, (1, 2, 1)), (2, 3, 2, 1), {"strides": (1, 2, 1)}),
         (ls.SpectralConv3D(1, 2, padding="circular"), (2, 3, 2, 1), {"padding": "circular"}),
     ]
+    if keras.backend.backend() != "tensorflow":  # It has no strides together with dilation.
+        both = {"strides": 2, "dilation": 3}
+        cases.append((ls.SpectralConv1D(2, 3, 2, dilation_rate=3), (7, 2), both))
+        layer = ls.SpectralDepthwiseConv2D((2, 3), 2, (1, 2), dtype=DTYPE)
+        check(layer, (3, 5, 2), depthwise(axes((3, 5), (2, 3), (1, 2))), 0.5)
     for given, shape, options in cases:
         layer = type(given).from_config({**given.get_config(), "dtype": DTYPE})
         groups = options.pop("groups", 1)
@@ -116,6 +126,7 @@ def transposes(make):
     yield make(1, 2, 3, strides=2, padding="same"), (3, 2), axes((6,), 3, 2)
     yield make(1, 1, 2, strides=3, padding="valid"), (2, 2), axes((6,), 2, 3, 1, "valid")
     yield make(1, 1, 4, strides=3, padding="same"), (2, 1), axes((6,), 4, 3)
+    yield make(1, 1, 5, strides=2, padding="same"), (3, 1), axes((6,), 5, 2)
     yield (
         make(2, 2, (3, 2), strides=(2, 1), padding="valid"),
         (2, 3, 2),
@@ -165,6 +176,7 @@ def check_keras():
     cases = [
         (kl.Conv1D(2, 2, padding="causal", dilation_rate=2, **plain), (4, 2), "causal"),
         (kl.Conv2D(2, (3, 2), strides=2, **same), (5, 4, 2), "same"),
+        (kl.Conv1D(2, 5, strides=3, **same), (4, 2), "same"),
         (kl.Conv2D(2, 3, dilation_rate=2, **same), (3, 3, 1), "same"),
         (kl.Conv2D(4, 2, groups=2, **plain), (3, 3, 2), "valid"),
         (kl.Conv3D(1, 2, strides=(1, 1, 2), **same), (2, 2, 3, 1), "same"),

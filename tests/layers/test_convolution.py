@@ -241,6 +241,23 @@ def test_every_split_of_the_padding_is_inside_the_fourier_bound():
         assert np.linalg.norm(matrix.reshape(-1, 10), 2) <= bound
 
 
+@given(n=st.integers(1, 9), k=st.integers(1, 6), s=st.integers(1, 4), seed=st.integers(0, 9))
+@example(
+    n=5, k=5, s=2, seed=0
+)  # Some releases of Keras put 2 of 3 in front, transposed on PyTorch.
+def test_the_larger_half_of_the_padding_may_be_in_front(n, k, s, seed):
+    axis = Windows(n, k, s, padding="same")
+    for kernel in kernels((k, 1, 2), seed):
+        bound = ConvGeometry((axis,)).fourier_norm(kernel)
+        for left in (axis.total_padding // 2, -(-axis.total_padding // 2)):
+            matrix = np.zeros((axis.count, 2, n, 1))
+            for (o, t), position in np.ndenumerate(axis.readings(left)):
+                if position >= 0:
+                    matrix[o, :, position] += kernel[t].T
+            norm = np.linalg.norm(matrix.reshape(-1, n), 2)
+            assert norm * (1.0 - 1e-13) <= bound
+
+
 def test_large_convolutions_have_the_simple_bound_only():
     kernel = np.ones((3, 3, 64, 64))
     for stride, kappa in ((1, 9), (2, 4)):
