@@ -83,6 +83,18 @@ def test_bounds_are_attained_without_overlap():
     np.testing.assert_allclose(singular, 1.0, rtol=1e-9)
 
 
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_strides_make_the_norm_of_orthogonal_kernels_less(padding):
+    layer = KINDS[2](4, 4, 2, padding, dtype="float64")
+    layer.build((None, 7, 7, 8))
+    kernel = np.random.default_rng(0).normal(size=layer.kernel.shape)
+    u, _, v = np.linalg.svd(kernel.reshape(-1, 8), full_matrices=False)
+    layer.kernel.assign((1.0 - 1e-12) * (u @ v).reshape(kernel.shape))
+    norm = np.linalg.norm(matrix_of(layer, (7, 7, 8))[0], 2)
+    # Of the kernel's matrix alone, and without strides, it is 1.
+    assert 0.7 < norm <= layer.lipschitz(1.0) < min(0.85, 1.05 * norm)
+
+
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("padding", ["same", "valid"])
 def test_configurations_come_back(rank, padding):
