@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import secrets
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,11 +107,12 @@ def fit_dp_sgd(
     """
     plan = _planned(model, config, rows)
     made = unconstrained(model, relu=config.dp_sgd.activation == "relu")
-    made._private.plan, made._private.ledger = plan, _recorded(plan, model.ledger, plan.steps)
+    book = _Book(plan, model.ledger)
+    made._private.plan, made._private.ledger = plan, book.after(plan.steps)
     norm = _clip_norm(plan, config)
     record = _record(plan, made, norm)
     listener.on_start(record, config.training.epochs, plan.steps_per_epoch)
-    heard = _Heard(plan, model.ledger, listener, keep)
+    heard = _Heard(plan, book, listener, keep)
     # Only this user may read the folder: it holds the training rows.
     with tempfile.TemporaryDirectory(prefix="lipdp-") as name:
         folder = Path(name)
@@ -173,24 +175,35 @@ def _planned(model: Sequential, config: RunConfig, rows: Rows) -> TrainingPlan:
     return replace(plan, steps=plan.affordable_steps)
 
 
-def _recorded(plan: TrainingPlan, before: PrivacyLedger, steps: int) -> PrivacyLedger:
-    """What was spent before, with the plan's first steps."""
-    ledger = PrivacyLedger(before.adjacency)
-    ledger.merge(before)
-    # The same accesses whenever they are counted anew.
-    ledger.begin_session(before.session)
-    for epoch in range(plan.request.epochs):
-        taken = min(steps, plan.steps_per_epoch)
-        ledger.record(
-            plan.sampling_rate,
-            plan.noise_multiplier * plan.factor_in(epoch),
-            -(-taken // plan.sampler.steps_per_access),
-            overflow_probability=plan.capacity.overflow_probability_per_step,
-            draw=plan.sampler.kind,
-            terms=plan.terms,
-        )
-        steps -= taken
-    return ledger
+class _Book:
+    """The ledger of one training after any number of its steps.
+
+    All of them are in one session, in which nothing else is recorded: whenever the steps are
+    counted anew, they are the same accesses.
+    """
+
+    def __init__(self, plan: TrainingPlan, before: PrivacyLedger) -> None:
+        self._plan, self._before = plan, before
+        self._session = secrets.token_hex(8)
+
+    def after(self, steps: int) -> PrivacyLedger:
+        """What was spent before, with the plan's first steps."""
+        plan, ledger = self._plan, PrivacyLedger(self._before.adjacency)
+        ledger.merge(self._before)
+        ledger.begin_session(self._session)
+        for epoch in range(plan.request.epochs):
+            taken = min(steps, plan.steps_per_epoch)
+            ledger.record(
+                plan.sampling_rate,
+                plan.noise_multiplier * plan.factor_in(epoch),
+                -(-taken // plan.sampler.steps_per_access),
+                overflow_probability=plan.capacity.overflow_probability_per_step,
+                draw=plan.sampler.kind,
+                terms=plan.terms,
+            )
+            steps -= taken
+        ledger.begin_session()
+        return ledger
 
 
 class _Heard:
@@ -199,11 +212,11 @@ class _Heard:
     def __init__(
         self,
         plan: TrainingPlan,
-        before: PrivacyLedger,
+        book: _Book,
         listener: Listener,
         keep: Callable[[PrivacyLedger], None],
     ) -> None:
-        self._plan, self._before, self._listener, self._keep = plan, before, listener, keep
+        self._plan, self._book, self._listener, self._keep = plan, book, listener, keep
         self.rows: list[dict[str, float]] = []
 
     def line(self, text: str) -> None:
@@ -221,7 +234,7 @@ class _Heard:
     def _epoch(self, epoch: int, measured: dict[str, float]) -> None:
         plan = self._plan
         steps = min(plan.steps, (epoch + 1) * plan.steps_per_epoch)
-        ledger = _recorded(plan, self._before, steps)
+        ledger = self._book.after(steps)
         self._keep(ledger)
         epsilon = ledger.epsilon(plan.delta, accountant=plan.budget.accountant)
         logs = {"epsilon": epsilon, **measured}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
 import secrets
 from typing import Any
 
@@ -26,12 +28,26 @@ from lipdp.privacy.remarks import Remarks
 TRAINING = "training"
 
 
+@functools.cache
+def _process() -> str:
+    """A name for this process that no other one has, its forks included."""
+    return secrets.token_hex(8)
+
+
+os.register_at_fork(after_in_child=_process.cache_clear)
+
+
 class PrivacyLedger:
     """Append-only record of the private accesses to one data set.
+
+    A copy, whether by ``copy``, by ``pickle`` or in a process that was forked, is a fork: both
+    hold what was recorded before, in its session, and each records in a session of its own.
 
     Guarantees:
 
     * Nothing is ever removed; reading changes nothing.
+    * What two copies share counts once when they are merged, and what each recorded since then adds
+      up (``test_forks.py``).
     * ``epsilon`` composes everything recorded, at delta minus the price of overflowing batches.
     * A text that was cut or edited is refused.
 
@@ -59,6 +75,14 @@ class PrivacyLedger:
             name: What processes that train together agreed upon; by default 64 random bits.
         """
         self._session = secrets.token_hex(8) if name is None else name
+        self._process = _process()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What ``copy`` and ``pickle`` make a copy with."""
+        self.__dict__.update(state)
+        self._counts = dict(self._counts)
+        self.remarks = Remarks(self.remarks.to_plain())
+        self.begin_session()
 
     def record(
         self,
@@ -88,7 +112,7 @@ class PrivacyLedger:
         """
         price = overflow_probability
         self._record(
-            sampling_rate, noise_multiplier, steps, price, draw, purpose, terms, self._session
+            sampling_rate, noise_multiplier, steps, price, draw, purpose, terms, self.session
         )
 
     def _record(
@@ -170,7 +194,9 @@ class PrivacyLedger:
 
     @property
     def session(self) -> str:
-        """Name of the accesses that are recorded now."""
+        """Name of the accesses that are recorded now; a process that was forked has its own."""
+        if self._process != _process():
+            self.begin_session()
         return self._session
 
     @property

@@ -1,6 +1,8 @@
 """What weights have cost goes where they go; what one statement cannot say is refused."""
 
 import copy
+import pickle
+import shutil
 
 import keras
 import numpy as np
@@ -242,6 +244,50 @@ def test_sessions_of_a_ledger_add_up_and_one_session_counts_once():
     ledger.merge(other)
     assert ledger.steps == 15
     assert ledger.phases == other.phases
+
+
+def merged_steps(*models):
+    whole = PrivacyLedger()
+    for model in models:
+        whole.merge(model.ledger)
+    return whole.steps
+
+
+class TestForks:
+    """Two models that go on from one count it once, and each its own steps."""
+
+    def saved_twice(self, model, folder):
+        model.save(folder / "model.keras")
+        return [lipdp.load_model(folder / "model.keras") for _ in range(2)]
+
+    WAYS = {
+        "deepcopy": lambda model, folder: [copy.deepcopy(model)],
+        "pickle": lambda model, folder: [pickle.loads(pickle.dumps(model))],
+        "files": lambda model, folder: TestForks().saved_twice(model, folder),
+    }
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_models(self, make_model, rows, tmp_path, way):
+        model = train(make_model(BUDGET), rows)
+        models = [model, *self.WAYS[way](model, tmp_path)]
+        for one in models:
+            train(one, rows)
+        assert [one.ledger.steps for one in models] == [8] * len(models)
+        assert merged_steps(*models) == 4 + 4 * len(models)
+
+    def test_a_backup_that_two_runs_go_on_from(self, make_model, rows, tmp_path):
+        def backup(name, **options):
+            folder = tmp_path / name / "backup"
+            return [keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False, **options)]
+
+        train(make_model(BUDGET), rows, callbacks=backup("one"))
+        shutil.copytree(tmp_path / "one", tmp_path / "two")
+        models = [
+            train(make_model(BUDGET), rows, epochs=3, callbacks=backup(name))
+            for name in ("one", "two")
+        ]
+        assert [one.ledger.steps for one in models] == [12, 12]
+        assert merged_steps(*models) == 4 + 8 + 8
 
 
 class Peek(keras.callbacks.Callback):
