@@ -22,24 +22,39 @@ if TYPE_CHECKING:
 Start = Callable[[PlainListener | None, SignalStopper], "TrainOutcome"]
 
 
-def begin(run: RunConfig, output: Path, overwrite: bool, quiet: bool, as_json: bool) -> None:
+def begin(
+    run: RunConfig,
+    output: Path,
+    quiet: bool,
+    as_json: bool,
+    *,
+    overwrite: bool,
+    ledger_lost: bool,
+) -> None:
     """Trains by a configuration."""
     with _runs.quiet_start():
         from lipdp import experiment
 
     def start(ears: PlainListener | None, stopper: SignalStopper) -> TrainOutcome:
-        return experiment.train(run, output, overwrite=overwrite, listener=ears, stopper=stopper)
+        return experiment.train(
+            run,
+            output,
+            overwrite=overwrite,
+            ledger_lost=ledger_lost,
+            listener=ears,
+            stopper=stopper,
+        )
 
     _run(start, output, quiet, as_json, goes_on=run.training.method == "clipless")
 
 
-def go_on(output: Path, quiet: bool, as_json: bool) -> None:
+def go_on(output: Path, quiet: bool, as_json: bool, *, ledger_lost: bool) -> None:
     """Goes on with an interrupted run."""
     with _runs.quiet_start():
         from lipdp import experiment
 
     def start(ears: PlainListener | None, stopper: SignalStopper) -> TrainOutcome:
-        return experiment.resume(output, listener=ears, stopper=stopper)
+        return experiment.resume(output, ledger_lost=ledger_lost, listener=ears, stopper=stopper)
 
     _run(start, output, quiet, as_json)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lipdp.config import RunConfig
 
 #: The options that --resume leaves open.
-_WITH_RESUME = ("resume", "quiet", "as_json")
+_WITH_RESUME = ("resume", "ledger_lost", "quiet", "as_json")
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -80,6 +80,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Go on with an interrupted run, by its own settings; with --quiet or --json alone.",
 )
 @click.option(
+    "--ledger-lost",
+    is_flag=True,
+    help="Begin anew where the ledger of an interrupted run was lost; the statement says for good"
+    " that an earlier run of unknown cost read the rows.",
+)
+@click.option(
     "--tensorboard",
     metavar="DIR",
     help="Write TensorBoard files to this folder, outside --output.",
@@ -109,6 +115,7 @@ def command(
     output: Path | None,
     overwrite: bool,
     resume: Path | None,
+    ledger_lost: bool,
     tensorboard: str | None,
     quiet: bool,
     as_json: bool,
@@ -130,7 +137,7 @@ def command(
 
     if resume is not None:
         _refuse_others(ctx)
-        _training.go_on(resume, quiet, as_json)
+        _training.go_on(resume, quiet, as_json, ledger_lost=ledger_lost)
         return
     chosen = [
         *_data_overrides(data, schema, target),
@@ -143,7 +150,8 @@ def command(
         *overrides,
     ]
     run = load_config(config, chosen)
-    _training.begin(run, output or _default_output(run), overwrite, quiet, as_json)
+    place = output or _default_output(run)
+    _training.begin(run, place, quiet, as_json, overwrite=overwrite, ledger_lost=ledger_lost)
 
 
 def _refuse_others(ctx: click.Context) -> None:

@@ -55,6 +55,7 @@ def train(
     output: Path,
     *,
     overwrite: bool = False,
+    ledger_lost: bool = False,
     listener: Listener | None = None,
     stopper: Stopper | None = None,
 ) -> TrainOutcome:
@@ -64,6 +65,8 @@ def train(
         config: What to train on what.
         output: The run's own folder; complete at the end, or not there.
         overwrite: Whether to replace a folder that holds files.
+        ledger_lost: Whether to begin anew in the place of an unfinished run whose ledger is lost;
+            the statement says for good that an earlier run of unknown cost read the rows.
         listener: Hears about the progress.
         stopper: May end the training after any step. What is written then is a run of the steps so
             far, and ``resume`` goes on with it.
@@ -79,7 +82,7 @@ def train(
         check_dp_sgd(config)
     log, stop = RunLog(listener, config.certificates.radii[0]), StopCallback(stopper)
     folder = RunFolder(output, overwrite=overwrite or can_resume(output))
-    with Unfinished(output, config, overwrite=overwrite) as unfinished:
+    with Unfinished(output, config, overwrite=overwrite, ledger_lost=ledger_lost) as unfinished:
         with folder as staging:
             log.begin(output, _versions(), resumed=unfinished.exists)
             rows = with_features(config, prepare_rows(config))
@@ -100,7 +103,11 @@ def train(
 
 
 def resume(
-    output: Path, *, listener: Listener | None = None, stopper: Stopper | None = None
+    output: Path,
+    *,
+    ledger_lost: bool = False,
+    listener: Listener | None = None,
+    stopper: Stopper | None = None,
 ) -> TrainOutcome:
     """Goes on with an interrupted run, by its own configuration.
 
@@ -108,13 +115,16 @@ def resume(
 
     Args:
         output: The run's own folder, as it was given to ``train``.
+        ledger_lost: As in ``train``: begins anew.
         listener: As in ``train``.
         stopper: As in ``train``.
 
     Raises:
-        LipdpError: If there is no such run, it is finished, or another version began it.
+        LipdpError: If there is no such run, it is finished, another version began it, or its
+            ledger is lost.
     """
-    return train(unfinished_config(output), output, listener=listener, stopper=stopper)
+    config = unfinished_config(output)
+    return train(config, output, ledger_lost=ledger_lost, listener=listener, stopper=stopper)
 
 
 def _compiled(config: RunConfig, rows: Rows, unfinished: Unfinished) -> Sequential:

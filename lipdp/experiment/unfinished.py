@@ -22,25 +22,36 @@ from lipdp.experiment.folder import locked
 from lipdp.experiment.stop import StopCallback
 from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
-from lipdp.results.unfinished import CONFIG_FILE, LEDGER_FILE, PATHS, unfinished_folder
+from lipdp.results.unfinished import (
+    BACKUP_FOLDER,
+    CONFIG_FILE,
+    LEDGER_FILE,
+    MODEL_FILE,
+    PATHS,
+    ledger_is_missing,
+    unfinished_folder,
+)
 from lipdp.training import Sequential, load_model
+from lipdp.training.backup import lost_ledger
 from lipdp.training.ledger_file import LedgerFile
 
-_MODEL, _EPOCHS, _LOG, _SECONDS = "start.keras", "epochs.jsonl", "train.log", "seconds.json"
-_BACKUP = "backup"
+_EPOCHS, _LOG, _SECONDS = "epochs.jsonl", "train.log", "seconds.json"
 
 
 class Unfinished:
     """A hidden folder beside a run's own, there from the first step to the end of the run.
 
-    It holds the model before its first step, with what its preprocessing has cost; a backup of each
-    epoch with the ledger, which is on disk before every step; the log; and what may be published of
-    each epoch. The same command continues from it, or ``resume``.
+    It holds the ledger, from before the first step on and ahead of each; the model before its first
+    step, with what its preprocessing has cost; a backup of each epoch; the log; and what may be
+    published of each epoch. The same command continues from it, or ``resume``.
 
     Guarantees:
 
     * A run that is continued counts every step that ran before, and its time.
     * One process at a time trains it.
+    * A run whose ledger is missing, damaged or behind its backup is not continued. One that begins
+      in its place says for good that an earlier run of unknown cost read the rows
+      (``test_lost_ledger.py``).
     * What an unfinished run spent is thrown away when another one begins in its place, not before.
     * Nothing of it that was measured on training rows without noise is a number to read.
 
@@ -48,28 +59,68 @@ class Unfinished:
         output: The run's own folder.
         config: What is trained on what.
         overwrite: Whether an unfinished run of another configuration is thrown away.
+        ledger_lost: Whether one whose ledger is lost is thrown away, and the new one says so.
 
     Raises:
-        InvalidValue: If there is an unfinished run of another configuration or version.
+        InvalidValue: If there is an unfinished run of another configuration or version, or no
+            ledger is lost.
+        InvalidData: If the ledger of the unfinished run is lost.
         InvalidState: If another process trains the run.
     """
 
-    def __init__(self, output: Path, config: RunConfig, *, overwrite: bool) -> None:
-        self._folder = unfinished_folder(output)
+    def __init__(
+        self, output: Path, config: RunConfig, *, overwrite: bool, ledger_lost: bool = False
+    ) -> None:
+        self._folder, self._output = unfinished_folder(output), output
         self._lock: int | None = None
-        self._config, self._replaces = _settings(config), False
-        if self._folder.exists() and not self._is_same(output):
+        self._config, self._replaces = _settings(config), ledger_lost
+        self._follows_lost = ledger_lost
+        if ledger_lost:
+            self._check_lost(output)
+        elif self._folder.exists() and not self._is_same(output):
             if not overwrite:
-                spent = self.ledger_path.exists()
                 raise InvalidValue(
                     "An unfinished run with other settings lies here; "
-                    + ("what it spent is spent" if spent else "it has spent nothing yet"),
+                    + ("what it spent is spent" if self._has_spent() else "it has spent nothing"),
                     received=str(self._folder),
                     fix=f"Finish it with `lipdp train --resume {output}`, choose another --output, "
                     "or add --overwrite to throw it away",
                 )
             self._replaces = True
+        else:
+            self._check_ledger(output)
         self.clock = Clock(self._folder / _SECONDS, anew=self._replaces)
+
+    def _lost(self, output: Path) -> str | None:
+        """What is wrong with the ledger of an unfinished run; None if it says what was spent."""
+        if ledger_is_missing(output):
+            return "is missing"
+        try:
+            return lost_ledger(self._folder / BACKUP_FOLDER, LedgerFile(self.ledger_path))
+        except InvalidData:
+            return "cannot be read"
+
+    def _check_ledger(self, output: Path) -> None:
+        lost = self._lost(output)
+        if lost is not None:
+            raise _lost_error(self.ledger_path, lost, output)
+
+    def _check_lost(self, output: Path) -> None:
+        if self._folder.exists() and self._lost(output) is not None:
+            return
+        raise InvalidValue(
+            "No unfinished run lies here whose ledger is lost",
+            received=str(self.ledger_path),
+            fix="Leave out --ledger-lost: what the run spent is known, and it can go on",
+        )
+
+    def _has_spent(self) -> bool:
+        """Whether the ledger says anything; what cannot be read may say everything."""
+        try:
+            known = LedgerFile(self.ledger_path).read()
+        except InvalidData:
+            return True
+        return known is not None and _says_anything(known)
 
     def __enter__(self) -> Self:
         if self._folder.is_dir():
@@ -98,7 +149,7 @@ class Unfinished:
     @property
     def exists(self) -> bool:
         """Whether there is something to go on with."""
-        return not self._replaces and (self._folder / _MODEL).is_file()
+        return not self._replaces and (self._folder / MODEL_FILE).is_file()
 
     @property
     def log_path(self) -> Path:
@@ -107,41 +158,42 @@ class Unfinished:
 
     @property
     def ledger_path(self) -> Path:
-        """Where what was spent is kept; no file until something was."""
+        """Where what was spent is kept, from before the first step on."""
         return self._folder / LEDGER_FILE
 
     def model(self) -> Sequential | None:
         """The model before its first step, or None if there was none."""
         if not self.exists:
             return None
-        model: Sequential = load_model(self._folder / _MODEL, compile=False)
-        self._keep_if_spent(model)
+        model: Sequential = load_model(self._folder / MODEL_FILE, compile=False)
+        known = LedgerFile(self.ledger_path).read()
+        if known is None or not known.holds(model.ledger):
+            raise _lost_error(
+                self.ledger_path, "holds less than was spent before the first step", self._output
+            )
         return model
-
-    def _keep_if_spent(self, model: Sequential) -> None:
-        # Whoever adds up what runs spent reads no model.
-        if model.ledger.phases and not self.ledger_path.exists():
-            self.keep_ledger(model.ledger)
 
     def begin(self, model: Sequential) -> None:
         """Keeps the untrained model; the last file to be written, so that it is whole or absent."""
         if self._replaces:
             self.remove()
+        if self._follows_lost:
+            model.declare_lost_run()
         if self._lock is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._hold()
         text = json.dumps({"lipdp": __version__, "config": self._config})
         (self._folder / CONFIG_FILE).write_text(text, encoding="utf-8")
-        self._keep_if_spent(model)
-        fresh = self._folder / f"fresh-{_MODEL}"
+        self.keep_ledger(model.ledger)
+        fresh = self._folder / f"fresh-{MODEL_FILE}"
         model.save(fresh)
-        fresh.replace(self._folder / _MODEL)
+        fresh.replace(self._folder / MODEL_FILE)
 
     def callbacks(self, stop: StopCallback) -> list[keras.callbacks.Callback]:
         """The backup of each epoch, and its publishable numbers; ``stop`` comes before them."""
         return [
             EpochLog(self._folder / _EPOCHS),
-            Backup(self._folder / _BACKUP, stop),
+            Backup(self._folder / BACKUP_FOLDER, stop),
             ClockCallback(self.clock),
         ]
 
@@ -157,7 +209,7 @@ class Unfinished:
             if self._replaces or self._lock is None:
                 raise  # What lies there, if anything does, belongs to another run.
             # The ledger is on disk before anything is spent.
-            if self.ledger_path.exists():
+            if self._has_spent():
                 self.clock.keep()
             else:
                 self.remove()
@@ -229,20 +281,34 @@ def unfinished_config(output: Path) -> RunConfig:
 
 def is_unfinished(output: Path) -> bool:
     """Whether there is a run of this folder that can go on."""
-    return (unfinished_folder(output) / _MODEL).is_file()
+    return (unfinished_folder(output) / MODEL_FILE).is_file()
 
 
 def spent_by(output: Path) -> PrivacyLedger | None:
     """What an interrupted run has spent; None if there is none.
 
     Raises:
-        InvalidData: If its ledger was cut or edited.
+        InvalidData: If its ledger is missing, was cut or edited.
     """
-    folder = unfinished_folder(output)
-    known = LedgerFile(folder / LEDGER_FILE).read()
-    if known is None and (folder / _MODEL).is_file():
-        known = load_model(folder / _MODEL, compile=False).ledger
-    return known
+    path = unfinished_folder(output) / LEDGER_FILE
+    if ledger_is_missing(output):
+        raise _lost_error(path, "is missing", output)
+    return LedgerFile(path).read()
+
+
+def _lost_error(path: Path, what: str, output: Path) -> InvalidData:
+    return InvalidData(
+        f"Nobody knows what the unfinished run spent: its ledger file {what}",
+        received=str(path),
+        fix="Restore the file from a copy. If it is lost, `lipdp train --resume"
+        f" {output} --ledger-lost` begins anew, and its statement says that an earlier run of"
+        " unknown cost read these rows",
+    )
+
+
+def _says_anything(ledger: PrivacyLedger) -> bool:
+    """Whether a run that did nothing yet would be missed."""
+    return bool(ledger.phases or ledger.unknown_history or ledger.remarks.of("other_accesses"))
 
 
 def forget(output: Path) -> None:

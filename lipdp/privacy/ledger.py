@@ -172,6 +172,14 @@ class PrivacyLedger:
         for entry, steps in other._counts.items():
             self._counts[entry] = max(steps, self._counts.get(entry, 0))
 
+    def holds(self, other: PrivacyLedger) -> bool:
+        """Whether everything that another record knows is in this one."""
+        return (
+            self._adjacency == other._adjacency
+            and (self._unknown_history or not other._unknown_history)
+            and all(self._counts.get(entry, 0) >= steps for entry, steps in other._counts.items())
+        )
+
     @property
     def adjacency(self) -> str:
         """Relation between neighbouring data sets."""

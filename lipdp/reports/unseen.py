@@ -12,6 +12,7 @@ from lipdp.results.unfinished import (
     FAILED_LEDGER,
     LEDGER_FILE,
     is_begun_by,
+    ledger_is_missing,
     unfinished_folder,
     unfinished_inside,
     unfinished_settings,
@@ -99,9 +100,17 @@ def unfinished_ledger(output: Path) -> PrivacyLedger | None:
     """What the unfinished run of a folder has spent; None if it has spent nothing, or is not there.
 
     Raises:
-        InvalidData: If its ledger was cut or edited.
+        InvalidData: If its ledger is missing, was cut or edited.
     """
-    return _read(unfinished_folder(output) / LEDGER_FILE)
+    path = unfinished_folder(output) / LEDGER_FILE
+    if ledger_is_missing(output):
+        raise InvalidData(
+            "An unfinished run lies here without its ledger, so that nobody knows what it spent",
+            received=str(path),
+            fix="Restore the file from a copy",
+        )
+    found = _read(path)
+    return found if found is not None and (found.phases or found.unknown_history) else None
 
 
 def failed_ledger(output: Path) -> PrivacyLedger | None:

@@ -12,6 +12,10 @@ from lipdp.results.run import RunResult
 
 CONFIG_FILE = "config.json"
 LEDGER_FILE = "backup.privacy_ledger.json"
+#: The model before its first step. From when it is there, the ledger is there too.
+MODEL_FILE = "start.keras"
+#: The backup of Keras.
+BACKUP_FOLDER = "backup"
 #: What a trial that failed spent, in its own folder, where there is no result.
 FAILED_LEDGER = "privacy_ledger.json"
 #: Settings that are paths, which are whole in the folder and may be relative elsewhere.
@@ -30,6 +34,13 @@ def unfinished_folder(output: Path) -> Path:
     """The hidden folder beside a run's own."""
     whole = Path(os.path.abspath(output))
     return whole.with_name(f"{_BEFORE}{whole.name}{_AFTER}")
+
+
+def ledger_is_missing(output: Path) -> bool:
+    """Whether an unfinished run lies here that may have spent, and its ledger does not."""
+    folder = unfinished_folder(output)
+    begun = (folder / MODEL_FILE).is_file() or (folder / BACKUP_FOLDER).is_dir()
+    return begun and not (folder / LEDGER_FILE).exists()
 
 
 def unfinished_inside(folder: Path) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import string
 from collections.abc import Iterable, Iterator
@@ -10,7 +9,8 @@ from pathlib import Path
 
 import keras
 
-from lipdp.errors import InvalidData, UnsafeSetting
+from lipdp.errors import UnsafeSetting
+from lipdp.training.backup import check_backup, check_metadata
 from lipdp.training.saving import check_format
 
 #: A backup has its ledger beside its folder, and not in it: Keras deletes the folder in no
@@ -116,44 +116,50 @@ def ledger_path(callbacks: Iterable[keras.callbacks.Callback], given: object) ->
     A run that is resumed from a backup has lost the steps since then, but not what they cost.
 
     Raises:
-        UnsafeSetting: If the backup is not in a local folder.
-        InvalidData: If the backup was cut.
+        UnsafeSetting: If the backup is not in a local folder, or has another ledger beside it.
+        InvalidData: If a backup was cut, or the ledger does not hold what it holds.
     """
-    backups = _backups(callbacks)
-    for callback in backups:
-        _check_metadata(Path(callback.backup_dir))
-    if given is not None:
-        return Path(str(given))
-    for callback in backups:
-        if "://" in str(callback.backup_dir):
-            raise UnsafeSetting(
-                "Beside a remote backup the ledger cannot be made durable before each step",
-                received=str(callback.backup_dir),
-                fix="Pass ledger_file=, a local file that outlives the machine",
-            )
-        folder = Path(callback.backup_dir)
-        return folder.with_name(folder.name + _SUFFIX)
-    return None
+    folders = [str(callback.backup_dir) for callback in _backups(callbacks)]
+    if folders and given is None and "://" in folders[0]:
+        raise UnsafeSetting(
+            "Beside a remote backup the ledger cannot be made durable before each step",
+            received=folders[0],
+            fix="Pass ledger_file=, a local file that outlives the machine",
+        )
+    local = [Path(folder) for folder in folders if "://" not in folder]
+    path = Path(str(given)) if given is not None else _beside(local[0]) if folders else None
+    for folder in local:
+        check_metadata(folder)
+        if path is not None:
+            _check_alone(folder, path)
+            check_backup(folder, path)
+    return path
+
+
+def _beside(backup: Path) -> Path:
+    return backup.with_name(backup.name + _SUFFIX)
+
+
+def _check_alone(backup: Path, path: Path) -> None:
+    """Of two ledgers of one backup nobody would know later which one was ahead."""
+    beside = _beside(backup)
+    if beside.exists() and beside.resolve() != path.resolve():
+        raise UnsafeSetting(
+            "A ledger of an earlier run lies beside the backup, and this run would keep another",
+            received={"beside": str(beside), "asked for": str(path)},
+            fix=f"Pass ledger_file={str(beside)!r}, or move that file to where this run keeps its"
+            " own",
+        )
+
+
+def has_backup(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
+    """Whether a callback may restore what an interrupted run left."""
+    return bool(_backups(callbacks))
 
 
 def deletes_backup(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
     """Whether no backup is left after a complete training."""
     return all(callback.delete_checkpoint for callback in _backups(callbacks))
-
-
-def _check_metadata(backup: Path) -> None:
-    """Names what Keras alone would call an expected value in line 1."""
-    path = backup / "training_metadata.json"
-    try:
-        if path.exists():
-            json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidData(
-            "The backup was cut while it was written",
-            received=str(path),
-            fix="Delete this file, and training starts from the first epoch with the weights of the"
-            " backup; or delete the folder. The ledger beside it stays",
-        ) from error
 
 
 def _backups(

@@ -269,6 +269,13 @@ class PrivateTraining(SavedWithLedger):
         """States that all earlier training used public data only; the statement repeats it."""
         self._private.declare_public(self)
 
+    def declare_lost_run(self) -> None:
+        """States that an earlier run of unknown cost read the rows; the statement repeats it.
+
+        For new weights, after the ledger of an interrupted run was lost.
+        """
+        self._private.declare_lost_run(self)
+
     def gradient_bounds(self) -> GradientBounds:
         """Proved bound of one sample's gradient for each trainable variable."""
         return gradient_bounds(self, self.loss)

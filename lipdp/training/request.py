@@ -19,7 +19,8 @@ from lipdp.training.arrays import (
     check_pair,
     split_validation,
 )
-from lipdp.training.callbacks import deletes_backup, ledger_path, unknown_callbacks
+from lipdp.training.backup import KnownBackup
+from lipdp.training.callbacks import deletes_backup, has_backup, ledger_path, unknown_callbacks
 from lipdp.training.heap import HeapReuse
 from lipdp.training.ledger_callback import LedgerCallback, RemoveLedgerFile
 from lipdp.training.ledger_file import LedgerFile
@@ -61,7 +62,7 @@ class FitRequest:
         state.gather(model)
         path = ledger_path(callbacks, self.ledger_file)
         file = None if path is None else LedgerFile(path)
-        _continue_from(file, state)
+        found = _continue_from(file, state)
         # No process writes the file before all have read it: here each waits for the others.
         processes = processes_of(model, state.budget, callbacks, self._held_out_sums(state))
         state.ledger.begin_session(processes.seeds.session)
@@ -85,6 +86,11 @@ class FitRequest:
                 *([SameWeights(processes)] if processes.several else []),
                 HeapReuse(rows * most_bytes_of_a_row(model)),
                 *callbacks,
+                *(
+                    [KnownBackup(state.ledger, path, found=found)]
+                    if path is not None and has_backup(callbacks)
+                    else []
+                ),
                 *self._after_backup(callbacks, file),
             ],
             "validation_data": validation,
@@ -219,8 +225,13 @@ def _in_chunks(data: Any) -> Any:
     return data
 
 
-def _continue_from(file: LedgerFile | None, state: PrivateState) -> None:
-    """What an interrupted run wrote counts, even if its weights are older or lost."""
+def _continue_from(file: LedgerFile | None, state: PrivateState) -> bool:
+    """What an interrupted run wrote counts, even if its weights are older or lost.
+
+    Returns:
+        Whether there was anything.
+    """
     earlier = None if file is None else file.read()
     if earlier is not None:
         state.ledger.merge(earlier)
+    return earlier is not None

@@ -23,6 +23,10 @@ _KEY = "lipdp_ledger"
 #: Where a variable keeps the ledger of the last private training that moved it.
 _LEDGER = "_lipdp_ledger"
 _PUBLIC = "the weights before private training came from public data only, as the user declares"
+_LOST = (
+    "an earlier run read these rows, and its ledger was lost: what that run cost is unknown and not"
+    " inside epsilon, so that whatever it showed anyone comes on top"
+)
 
 
 @dataclass
@@ -77,8 +81,8 @@ class PrivateState:
         """
         nested = [state.ledger for _, state in _nested(model)]
         for other in (*nested, *_remembered(model)):
-            if other is not self.ledger and (other.phases or other.unknown_history):
-                self.ledger.merge(other)
+            if other is not self.ledger:
+                _take_over(self.ledger, other)
         self.mark(model)
 
     def mark(self, model: keras.Model) -> None:
@@ -112,9 +116,15 @@ class PrivateState:
                 received=self.ledger.steps,
                 fix="Load the public weights into a new model, and declare that one",
             )
-        self.ledger = PrivacyLedger(self.ledger.adjacency)
+        remarks, self.ledger = self.ledger.remarks, PrivacyLedger(self.ledger.adjacency)
+        self.ledger.remarks.merge(remarks)
         self.ledger.remarks.add("other_accesses", _PUBLIC)
         self.mark(model)
+
+    def declare_lost_run(self, model: keras.Model) -> None:
+        """Lets statements say that an earlier run of unknown cost read the rows."""
+        self.gather(model)
+        self.ledger.remarks.add("other_accesses", _LOST)
 
     def check_statistics(self, names: Iterable[str]) -> None:
         """Refuses layers of private statistics whose releases the ledger does not hold.
@@ -178,6 +188,13 @@ def _merged(present: PrivacyLedger, store: Any) -> PrivacyLedger:
     else:
         text = np.asarray(store[_KEY]).tobytes().decode("utf-8", errors="replace")
         merged = PrivacyLedger.from_json(text)
-    if present.phases or present.unknown_history:
-        merged.merge(present)
+    _take_over(merged, present)
     return merged
+
+
+def _take_over(ledger: PrivacyLedger, other: PrivacyLedger) -> None:
+    """Merges another record; one of nothing may count under any adjacency."""
+    if other.phases or other.unknown_history:
+        ledger.merge(other)
+    else:
+        ledger.remarks.merge(other.remarks)

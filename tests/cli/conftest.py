@@ -60,12 +60,13 @@ class FakeExperiment:
     #: Called in the middle of the steps.
     signals: Callable[[], None] | None = None
 
-    def train(self, config, output, *, overwrite=False, listener=None, stopper=None):
-        self.calls.append({"config": config, "output": output, "overwrite": overwrite})
+    def train(self, config, output, *, overwrite, ledger_lost, listener=None, stopper=None):
+        call = {"config": config, "output": output, "overwrite": overwrite}
+        self.calls.append({**call, "ledger_lost": ledger_lost})
         return self._finish(output, listener, stopper)
 
-    def resume(self, output, *, listener=None, stopper=None):
-        self.calls.append({"resumed": output})
+    def resume(self, output, *, ledger_lost, listener=None, stopper=None):
+        self.calls.append({"resumed": output, "ledger_lost": ledger_lost})
         return self._finish(output, listener, stopper)
 
     def is_unfinished(self, output):

@@ -156,6 +156,13 @@ def test_quiet_still_writes_errors(refused, experiment):
     assert "Too many rows. Received: 3. Give fewer." in refused("train", "--quiet")
 
 
+def test_a_lost_ledger_is_passed_on(run, experiment):
+    assert run("train", "--output", "out", "--ledger-lost").exit_code == 0
+    assert run("train", "--resume", "other", "--ledger-lost").exit_code == 0
+    assert run("train", "--resume", "third").exit_code == 0
+    assert [call["ledger_lost"] for call in experiment.calls] == [True, True, False]
+
+
 def test_overwrite_is_passed_on(run, experiment):
     run("train", "--overwrite", "--output", "out")
     assert experiment.calls[0]["overwrite"] is True

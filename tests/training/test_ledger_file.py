@@ -252,6 +252,105 @@ class TestBackup:
         with pytest.raises((OSError, InvalidData), match=rf"(?s)cut.*{name}|{name}.*cut"):
             make_model(BUDGET).fit(*rows, verbose=0, callbacks=[self.backup(tmp_path)])
 
+    def refused(self, model, rows, folder, words, callbacks=None, **options):
+        """Refused before anything is recorded or written; the message names the way out."""
+        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        with pytest.raises((InvalidData, UnsafeSetting), match=words) as error:
+            model.fit(
+                *rows,
+                batch_size=50,
+                epochs=3,
+                verbose=0,
+                callbacks=callbacks or [self.backup(folder)],
+                **options,
+            )
+        assert model.ledger.steps == 0
+        after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        assert after == before
+        return str(error.value)
+
+    @pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
+    def test_a_missing_ledger_is_refused(self, make_model, rows, tmp_path, given):
+        path = tmp_path / ("own.json" if given else "backup.privacy_ledger.json")
+        options = {"ledger_file": path} if given else {}
+        self.stopped(make_model(BUDGET), rows, [self.backup(tmp_path)], **options)
+        path.unlink()
+        said = self.refused(make_model(BUDGET), rows, tmp_path, "ledger file is missing", **options)
+        assert str(path) in said and "declare_lost_run" in said
+        # The way out: new weights, whose statement says it for good.
+        shutil.rmtree(tmp_path / "backup")
+        model = make_model(BUDGET)
+        model.declare_lost_run()
+        self.stopped(model, rows, [self.backup(tmp_path)], **options)
+        model = make_model(BUDGET)
+        model.fit(
+            *rows, batch_size=50, epochs=3, verbose=0, callbacks=[self.backup(tmp_path)], **options
+        )
+        assert "its ledger was lost" in " ".join(model.privacy_statement().split())
+
+    @pytest.mark.parametrize("left", [["latest.weights.h5"], ["training_metadata.json"]])
+    def test_any_file_of_a_backup_needs_its_ledger(self, make_model, rows, tmp_path, left):
+        self.stopped(make_model(BUDGET), rows, [self.backup(tmp_path)])
+        (tmp_path / "backup.privacy_ledger.json").unlink()
+        for path in (tmp_path / "backup").iterdir():
+            if path.name not in left:
+                path.unlink()
+        self.refused(make_model(BUDGET), rows, tmp_path, "is missing")
+
+    def test_an_older_copy_of_the_ledger_is_refused(self, make_model, rows, tmp_path):
+        path, copies = tmp_path / "backup.privacy_ledger.json", []
+
+        class Copy(keras.callbacks.Callback):
+            def on_train_batch_begin(self, batch, logs=None):
+                copies.append(path.read_text())
+
+        self.stopped(make_model(BUDGET), rows, [self.backup(tmp_path), Copy()])
+        # The backup holds four of six steps.
+        for text in (copies[0], copies[2], PrivacyLedger().to_json(), ledger(100).to_json()):
+            path.write_text(text)
+            self.refused(make_model(BUDGET), rows, tmp_path, "holds less than the backup")
+        path.write_text(copies[5])
+        model = make_model(BUDGET)
+        model.fit(*rows, batch_size=50, epochs=3, verbose=0, callbacks=[self.backup(tmp_path)])
+        assert model.ledger.steps == 6 + 8
+
+    def test_a_second_ledger_for_one_backup_is_refused(self, make_model, rows, tmp_path):
+        self.stopped(make_model(BUDGET), rows, [self.backup(tmp_path)])
+        beside, other = tmp_path / "backup.privacy_ledger.json", tmp_path / "other.json"
+        self.refused(make_model(BUDGET), rows, tmp_path, "beside", ledger_file=other)
+        # The same file by its name, or moved, is the same ledger.
+        beside.rename(other)
+        model = make_model(BUDGET)
+        keep = self.backup(tmp_path)
+        model.fit(*rows, batch_size=50, epochs=3, verbose=0, callbacks=[keep], ledger_file=other)
+        assert model.ledger.steps == 6 + 8
+
+    def test_a_backup_of_a_remote_address_needs_its_ledger(self, make_model, rows, tmp_path):
+        path = tmp_path / "own.json"
+
+        def backup():
+            return keras.callbacks.BackupAndRestore(f"file://{tmp_path / 'remote'}")
+
+        self.stopped(make_model(BUDGET), rows, [backup()], ledger_file=path)
+        kept = path.read_text()
+        for text in (None, ledger(3).to_json()):
+            path.unlink() if text is None else path.write_text(text)
+            model = make_model(BUDGET)
+            with pytest.raises(InvalidData, match="does not hold"):
+                model.fit(
+                    *rows,
+                    batch_size=50,
+                    epochs=3,
+                    verbose=0,
+                    callbacks=[backup()],
+                    ledger_file=path,
+                )
+            assert path.exists() == (text is not None)
+        path.write_text(kept)
+        model = make_model(BUDGET)
+        model.fit(*rows, batch_size=50, epochs=3, verbose=0, callbacks=[backup()], ledger_file=path)
+        assert model.ledger.steps == 6 + 8
+
     def test_a_remote_backup_needs_a_file(self, make_model, rows):
         backup = keras.callbacks.BackupAndRestore("gs://bucket/backup")
         with pytest.raises(UnsafeSetting, match="ledger_file"):
