@@ -25,10 +25,11 @@ from lipdp.experiment.progress import plan_facts, variable_record
 from lipdp.experiment.rows import Rows
 from lipdp.experiment.trained import Trained
 from lipdp.experiment.unconstrained import unconstrained
-from lipdp.privacy import PrivacyLedger, PrivacyStatement
+from lipdp.privacy import PrivacyLedger
 from lipdp.training import Sequential, TrainingPlan, statement_of
 from lipdp.training.optimizer import enter_constraint_sets
 from lipdp.training.plan import Request, make_plan
+from lipdp.training.report import remember_limits
 
 _PROCESS = Path(__file__).with_name("dp_sgd_process.py")
 _ENVIRONMENT = {
@@ -40,7 +41,8 @@ _ROWS_AT_A_TIME = 4096
 
 _MECHANISM = (
     "Gaussian noise on the sum of the per-row gradients, each clipped to Euclidean norm {norm:g};"
-    " one sum a step; clipping and noise are tensorflow-privacy's"
+    " one sum a step; clipping and noise are tensorflow-privacy's; all variables have the same"
+    " noise (one clip norm)"
 )
 _WEAK = (
     "a search of the noise: tensorflow-privacy draws it from TensorFlow's generator, of whose seed"
@@ -107,9 +109,9 @@ def fit_dp_sgd(
     """
     plan = _planned(model, config, rows)
     made = unconstrained(model, relu=config.dp_sgd.activation == "relu")
-    book = _Book(plan, model.ledger)
-    made._private.plan, made._private.ledger = plan, book.after(plan.steps)
     norm = _clip_norm(plan, config)
+    book = _Book(plan, model.ledger, _MECHANISM.format(norm=norm))
+    made._private.plan, made._private.ledger = plan, book.after(plan.steps)
     record = _record(plan, made, norm)
     listener.on_start(record, config.training.epochs, plan.steps_per_epoch)
     heard = _Heard(plan, book, listener, keep)
@@ -126,7 +128,7 @@ def fit_dp_sgd(
         done = json.loads((folder / "done.json").read_text(encoding="utf-8"))
     # Frozen layers are bounded by their present weights.
     made.trainable = False
-    statement = str(_statement(made, norm, rows))
+    statement = str(statement_of(plan, made.ledger, not_covered=rows.not_covered))
     history = pd.DataFrame(heard.rows)
     return Trained(made, history, record, statement, done["peak_memory_bytes"])
 
@@ -147,17 +149,6 @@ def _record(plan: TrainingPlan, model: keras.Model, norm: float) -> dict[str, An
             for variable in model.trainable_variables
         ],
     }
-
-
-def _statement(model: Sequential, norm: float, rows: Rows) -> PrivacyStatement:
-    """The guarantee of a training with clipping."""
-    statement = statement_of(model.plan, model.ledger, not_covered=rows.not_covered)
-    return replace(
-        statement,
-        mechanism=_MECHANISM.format(norm=norm),
-        allocation="the same for all variables (one clip norm)",
-        not_covered=(*statement.not_covered, *_WEAK),
-    )
 
 
 def _planned(model: Sequential, config: RunConfig, rows: Rows) -> TrainingPlan:
@@ -182,8 +173,9 @@ class _Book:
     counted anew, they are the same accesses.
     """
 
-    def __init__(self, plan: TrainingPlan, before: PrivacyLedger) -> None:
+    def __init__(self, plan: TrainingPlan, before: PrivacyLedger, mechanism: str) -> None:
         self._plan, self._before = plan, before
+        self._terms = replace(plan.terms, mechanism=mechanism)
         self._session = secrets.token_hex(8)
 
     def after(self, steps: int) -> PrivacyLedger:
@@ -199,9 +191,12 @@ class _Book:
                 -(-taken // plan.sampler.steps_per_access),
                 overflow_probability=plan.capacity.overflow_probability_per_step,
                 draw=plan.sampler.kind,
-                terms=plan.terms,
+                terms=self._terms,
             )
             steps -= taken
+        remember_limits(plan, ledger)
+        for words in _WEAK:
+            ledger.remarks.add("not_covered", words)
         ledger.begin_session()
         return ledger
 

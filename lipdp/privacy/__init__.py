@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lipdp.privacy._entries import Terms
+from lipdp.privacy.access import STREAM, TRAINING, Access
 from lipdp.privacy.accountants import (
     ACCOUNTANTS,
     ADJACENCIES,
@@ -25,7 +26,7 @@ from lipdp.privacy.capacity import Capacity, capacity, overflow_probability
 from lipdp.privacy.counts import private_counts
 from lipdp.privacy.fixed_sampler import FixedSizeSampler, FullBatchSampler, ShuffledSampler
 from lipdp.privacy.kronecker import private_kronecker_whitening
-from lipdp.privacy.ledger import TRAINING, PrivacyLedger
+from lipdp.privacy.ledger import PrivacyLedger
 from lipdp.privacy.noise_grid import grid_of, largest_sum, rounded_sensitivity
 from lipdp.privacy.phase import POISSON, Draw, Phase
 from lipdp.privacy.poisson_sampler import PoissonSampler, TruncatedPoissonSampler
@@ -33,7 +34,7 @@ from lipdp.privacy.rounded_gaussian import RoundedGaussian
 from lipdp.privacy.sampler import Sampler
 from lipdp.privacy.samplers import SAMPLERS, find_sampler
 from lipdp.privacy.schedule import factor_at
-from lipdp.privacy.selection import composed, draw_number_of_runs, repeat_and_select
+from lipdp.privacy.selection import composed, draw_number_of_runs, merged, repeat_and_select
 from lipdp.privacy.statement import NOT_COVERED, PrivacyStatement, accountant_library
 from lipdp.privacy.statistics import private_mean_and_scale, private_mean_and_whitening
 
@@ -44,8 +45,10 @@ __all__ = [
     "NOT_COVERED",
     "POISSON",
     "SAMPLERS",
+    "STREAM",
     "TRAINING",
     "Terms",
+    "Access",
     "Accountant",
     "Accounted",
     "Capacity",
@@ -79,6 +82,7 @@ __all__ = [
     "grid_of",
     "largest_sum",
     "max_steps",
+    "merged",
     "overflow_probability",
     "private_counts",
     "private_kronecker_whitening",

@@ -7,11 +7,12 @@ import json
 from dataclasses import asdict, astuple, dataclass, fields
 from typing import Any, NamedTuple
 
-from lipdp.errors import InvalidData
+from lipdp.errors import InvalidData, InvalidValue
 from lipdp.privacy.phase import MOST_STEPS, Draw, Phase
 
 _FORMAT = "lipdp privacy ledger"
-_VERSION = 4
+#: The version that is written, and one that is read too, which lacks how rows were chosen.
+_VERSION, _EARLIER = 5, 4
 _KEYS = {
     *("format", "version", "adjacency", "unknown_history", "calibrated"),
     *("remarks", "entries", "sha256"),
@@ -20,17 +21,45 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Terms:
-    """What an access promises beside its numbers.
+    """What an access promises beside its numbers, and how its rows were chosen.
+
+    All of it is public. What was not recorded is empty or 0.
 
     Attributes:
         unit: Whose records epsilon speaks of, ``"row"`` or ``"user"``.
-        seeded: Whether draws and noise came from a seed, so that the access was not private.
+        seeded: Whether draws and noise came from a seed, so that the access was not private; else
+            they came from the operating system.
         secure: Whether the noise came from a cryptographic generator, on a grid.
+        sampler: What drew the rows: a name of ``SAMPLERS``, or ``"stream"``.
+        num_units: Number N of units.
+        batch_size: Expected number b of units in a batch.
+        rows_per_unit: Most rows m of a unit that take part; 0 if all of them do.
+        capacity: Units that a padded batch holds.
+        mechanism: What was released, in words.
+
+    Raises:
+        InvalidValue: If one of them has another type, or a number is negative.
     """
 
     unit: str = "row"
     seeded: bool = False
     secure: bool = False
+    sampler: str = ""
+    num_units: int = 0
+    batch_size: int = 0
+    rows_per_unit: int = 0
+    capacity: int = 0
+    mechanism: str = ""
+
+    def __post_init__(self) -> None:
+        counts = (self.num_units, self.batch_size, self.rows_per_unit, self.capacity)
+        right = (
+            all(type(text) is str for text in (self.unit, self.sampler, self.mechanism))
+            and all(type(flag) is bool for flag in (self.seeded, self.secure))
+            and all(type(count) is int and 0 <= count <= MOST_STEPS for count in counts)
+        )
+        if not right:
+            raise InvalidValue("The terms of an access have a wrong type or number", received=self)
 
 
 #: Of an access to rows that is as private as it says.
@@ -86,7 +115,7 @@ def parse(text: str) -> dict[str, Any]:
     if not isinstance(content, dict) or set(content) != _KEYS:
         raise _refusal("lacks or adds fields", content)
     checksum = content.pop("sha256")
-    if (content["format"], content["version"]) != (_FORMAT, _VERSION):
+    if content["format"] != _FORMAT or content["version"] not in (_VERSION, _EARLIER):
         raise _refusal("has another format", (content["format"], content["version"]))
     if checksum != _checksum(content):
         raise _refusal("does not match its checksum", checksum)
@@ -97,8 +126,8 @@ def parse(text: str) -> dict[str, Any]:
     return content
 
 
-def check_types(plain: dict[str, Any]) -> None:
-    """Refuses an entry of other fields or types than ``to_plain`` makes.
+def check_types(plain: dict[str, Any], version: int) -> None:
+    """Refuses an entry of other fields or types than ``to_plain`` of that version makes.
 
     Raises:
         InvalidData: If it is one.
@@ -111,10 +140,16 @@ def check_types(plain: dict[str, Any]) -> None:
         and (isinstance(draw, list) and len(draw) == len(fields(Draw)))
         and isinstance(plain["purpose"], str)
         and isinstance(plain["session"], str)
-        and [type(terms[name]) for name in ("unit", "seeded", "secure")] == [str, bool, bool]
+        and (isinstance(terms, dict) and list(terms) == _terms_of(version))
     )
     if not right or len(plain) != len(numbers) + 5:
         raise InvalidData("A ledger entry lacks a field or has a wrong type", received=plain)
+
+
+def _terms_of(version: int) -> list[str]:
+    """Names of the terms, in their order."""
+    names = [one.name for one in fields(Terms)]
+    return names if version == _VERSION else names[:3]
 
 
 def _refusal(what: str, received: object) -> InvalidData:

@@ -25,8 +25,8 @@ class FixedSizeSampler(Sampler):
 
     title = "fixed size, without replacement"
     assumption = (
-        "each step draws a uniformly random set of exactly the batch size, independently of the"
-        " other steps, from randomness of the operating system that stays secret"
+        "each step draws a uniformly random set of exactly the batch size of {unit}s,"
+        " independently of the other steps"
     )
     adjacencies = ("replace-one",)
 
@@ -74,7 +74,7 @@ class ShuffledSampler(Sampler):
     """
 
     title = "shuffled fixed batches, without amplification"
-    assumption = "each row is in at most one batch of an epoch"
+    assumption = "each {unit} is in at most one batch of an epoch"
     adjacencies = ("zero-out", "replace-one")
 
     def __init__(
@@ -131,7 +131,7 @@ class FullBatchSampler(Sampler):
     """
 
     title = "full batch"
-    assumption = "each step uses every row once"
+    assumption = "each {access} uses every {unit} once"
 
     def __init__(
         self, num_examples: int, expected_batch_size: int, seed: int | None = None

@@ -10,6 +10,7 @@ from typing import Any
 
 from lipdp.errors import InvalidData, InvalidValue, LipdpError
 from lipdp.privacy._entries import ROWS, Entry, Terms, as_text, check_types, parse, to_plain
+from lipdp.privacy.access import TRAINING, Access
 from lipdp.privacy.accountants import Accounted, account, check_draws
 from lipdp.privacy.phase import (
     MOST_STEPS,
@@ -23,9 +24,6 @@ from lipdp.privacy.phase import (
     merge_phases,
 )
 from lipdp.privacy.remarks import Remarks
-
-#: Purpose of the accesses that train a model; others are named in words.
-TRAINING = "training"
 
 
 @functools.cache
@@ -81,7 +79,8 @@ class PrivacyLedger:
         """What ``copy`` and ``pickle`` make a copy with."""
         self.__dict__.update(state)
         self._counts = dict(self._counts)
-        self.remarks = Remarks(self.remarks.to_plain())
+        shared, self.remarks = self.remarks, Remarks()
+        self.remarks.merge(shared)
         self.begin_session()
 
     def record(
@@ -223,6 +222,18 @@ class PrivacyLedger:
         return frozenset(entry.terms.unit for entry in self._counts)
 
     @property
+    def accesses(self) -> tuple[Access, ...]:
+        """What was recorded, with all that is known of it; equal accesses added up."""
+        totals: dict[tuple[Any, ...], int] = {}
+        for entry, steps in self._counts.items():
+            key = entry[:-1]
+            totals[key] = totals.get(key, 0) + steps
+        return tuple(
+            Access(purpose, Phase(rate, noise, min(steps, MOST_STEPS), draw), price, terms)
+            for (purpose, rate, noise, draw, price, terms), steps in totals.items()
+        )
+
+    @property
     def training_phases(self) -> tuple[Phase, ...]:
         """What was recorded for training, equal accesses added up."""
         return merge_phases(
@@ -297,7 +308,7 @@ class PrivacyLedger:
         try:
             ledger = cls(content["adjacency"])
             for plain in content["entries"]:
-                ledger._add(plain)
+                ledger._add(plain, content["version"])
             ledger.remarks = Remarks(content["remarks"])
             if content["calibrated"] is not None:
                 ledger.calibrate(content["calibrated"])
@@ -307,8 +318,8 @@ class PrivacyLedger:
             ledger.mark_unknown()
         return ledger
 
-    def _add(self, plain: dict[str, Any]) -> None:
-        check_types(plain)
+    def _add(self, plain: dict[str, Any], version: int) -> None:
+        check_types(plain, version)
         self._record(
             plain["sampling_rate"],
             plain["noise_multiplier"],

@@ -35,10 +35,7 @@ class PoissonSampler(Sampler):
     """
 
     title = "Poisson"
-    assumption = (
-        "each step draws each row independently of all others, from randomness of the operating"
-        " system that stays secret"
-    )
+    assumption = "each step draws each {unit} independently of all others"
 
     def draw(self, index: int = 0) -> np.ndarray:
         """Each row by itself; the index does not matter."""
@@ -93,8 +90,8 @@ class TruncatedPoissonSampler(PoissonSampler):
 
     title = "truncated Poisson"
     assumption = (
-        "each step draws each row independently of all others, and keeps a uniformly random part"
-        " of a draw that is too large, from randomness of the operating system that stays secret"
+        "each step draws each {unit} independently of all others, and keeps a uniformly random part"
+        " of a draw that is too large"
     )
 
     def __init__(

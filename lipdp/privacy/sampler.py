@@ -24,7 +24,8 @@ class Sampler(abc.ABC):
 
     Attributes:
         title: In words, for the statement.
-        assumption: What the accounting assumes about the draws, in words.
+        assumption: What the accounting assumes about the draws, in words with ``{unit}`` for a
+            row or a user, and ``{access}`` for what is accounted as one.
         adjacencies: Relations under which the draws are accounted.
 
     Raises:

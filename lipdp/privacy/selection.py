@@ -34,7 +34,10 @@ def composed(
 
     * It is the cost of the composition: the settings of a run may depend on earlier runs, as when
       TPE or Hyperband choose them, and all runs may be published, the best one alone too.
-    * What overflowing batches took from delta is added up over the runs.
+    * Ledgers are put together by their sessions, as ``merge`` does: a run and its copy count once,
+      and of two runs that went on from one the part that they share counts once
+      (``test_sessions_that_ledgers_share_count_once``). Sequences of phases add up.
+    * What overflowing batches took from delta is added up over the accesses.
     * A run that was stopped counts with the steps that its ledger holds.
 
     Args:
@@ -51,13 +54,30 @@ def composed(
     check_delta(delta)
     found = list(runs)
     relation = _adjacency(found, adjacency)
-    if any(isinstance(run, PrivacyLedger) and run.unknown_history for run in found):
+    whole = merged((run for run in found if isinstance(run, PrivacyLedger)), relation)
+    if whole.unknown_history:
         return Accounted(math.inf, "unknown history")
-    left = delta - math.fsum(map(_overflow, found)) * (1.0 + 2.0**-50)
+    left = delta - whole.overflow_delta
     if left <= 0.0:
         return Accounted(math.inf, "delta used up by overflow")
-    phases = [phase for run in found for phase in _phases(run)]
-    return account(phases, left, accountant=accountant, adjacency=relation)
+    others = [phase for run in found if not isinstance(run, PrivacyLedger) for phase in run]
+    return account([*whole.phases, *others], left, accountant=accountant, adjacency=relation)
+
+
+def merged(ledgers: Iterable[PrivacyLedger], adjacency: str) -> PrivacyLedger:
+    """One ledger of everything that some ledgers know; they stay as they are.
+
+    Args:
+        ledgers: Of accesses to the same rows.
+        adjacency: Relation that they count under.
+
+    Raises:
+        InvalidData: If one counts under another adjacency.
+    """
+    whole = PrivacyLedger(adjacency)
+    for ledger in ledgers:
+        whole.merge(ledger)
+    return whole
 
 
 def repeat_and_select(

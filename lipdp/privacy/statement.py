@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
-from lipdp.privacy.capacity import Capacity
+from lipdp.privacy.access import Access, kinds_of
 from lipdp.results.lines import decimals_up
 
 #: What no epsilon of a training run covers.
@@ -17,7 +18,10 @@ NOT_COVERED = (
     " what was spent",
     "rounding inside the accountant's Fourier transforms: it is allowed for by its size, not by a"
     " theorem about that library",
-    "training losses and metrics seen by the person who trains: they are exact",
+    "training losses and metrics, which are exact: the progress bar (ProgbarLogger) and the History"
+    " of fit hold them, and CSVLogger and TensorBoard, if used, put them into files and logs",
+    "errors that depend on private rows: that a label is out of range, say, tells something about"
+    " the rows to whoever sees the error",
 )
 
 _FLOATING_POINT = (
@@ -26,10 +30,6 @@ _FLOATING_POINT = (
 )
 _OPERATING_SYSTEM = (
     "the time that drawing noise takes, and an operating system whose generator is weak or observed"
-)
-_SECURE = (
-    "the noise is an exact Gaussian, rounded to a grid that the sums are rounded to as well, from"
-    " the cryptographic generator of the operating system"
 )
 
 _RELATIONS = {
@@ -46,75 +46,42 @@ def accountant_library() -> str:
 
 @dataclass(frozen=True)
 class PrivacyStatement:
-    """What a training run guarantees, under which assumptions.
+    """What was guaranteed, under which assumptions: for each kind of access to the rows one block.
 
     Attributes:
         adjacency: ``"add-remove"``, ``"zero-out"`` or ``"replace-one"``.
-        num_examples: Number N of training rows, public.
-        expected_batch_size: Expected number of rows in a batch, public.
-        sampling_rate: Probability q that one row enters a batch.
-        noise_multiplier: Standard deviation of the noise over the sensitivity.
-        steps: Private steps taken.
         epsilon: At ``delta``, for everything in the ledger.
         delta: Of the whole guarantee, overflow included.
         accountant: The computation that gave epsilon.
         accountant_library: Its library and version.
-        capacity: Rows that fit into a padded batch, with the price of overflow.
         overflow_delta: The part of delta that overflow has taken.
-        allocation: How noise was shared out among the variables.
+        accesses: All of them, from the ledger.
         other_accesses: What else touched the training rows, each in words.
         not_covered: What the guarantee does not cover, each in words.
         reproducible: Whether a seed was given, so that the noise can be recomputed.
-        unit: What is protected.
-        unit_word: The same in one word.
-        sampling: How batches were drawn.
-        mechanism: What was released.
-        assumption: What the accounting assumes about the draws.
-        secure_noise: Whether the noise is drawn exactly on a grid.
-        steps_per_access: Steps that are accounted as one.
-        noise_schedule: Pairs of epoch and factor of the noise multiplier.
-        adaptive_clips: Number of clips whose threshold follows a noisy count.
     """
 
     adjacency: str
-    num_examples: int
-    expected_batch_size: int
-    sampling_rate: float
-    noise_multiplier: float
-    steps: int
     epsilon: float
     delta: float
     accountant: str
     accountant_library: str
-    capacity: Capacity
     overflow_delta: float
-    allocation: str
+    accesses: tuple[Access, ...] = ()
     other_accesses: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = NOT_COVERED
     reproducible: bool = False
-    unit: str = "one row of the training set"
-    unit_word: str = "row"
-    sampling: str = "Poisson"
-    mechanism: str = (
-        "Gaussian noise on the sum of the per-row gradients, whose norms are bounded by"
-        " construction of the network; one sum a step"
-    )
-    assumption: str = (
-        "each step draws each row independently of all others, from randomness of the operating"
-        " system that stays secret"
-    )
-    secure_noise: bool = False
-    steps_per_access: int = 1
-    noise_schedule: tuple[tuple[int, float], ...] = ()
-    adaptive_clips: int = 0
 
     @property
     def reasons_not_private(self) -> tuple[str, ...]:
         """Why the run is not private; empty if it is."""
-        no_noise = self.noise_multiplier == 0.0 and self.steps > 0
+        no_noise = any(access.phase.noise_multiplier == 0.0 for access in self.accesses)
+        seeded = self.reproducible or any(access.terms.seeded for access in self.accesses)
         found = {
             "no noise was added (the noise multiplier is 0)": no_noise,
-            "a seed was given: whoever knows it can recompute the noise": self.reproducible,
+            "a seed was given: whoever knows it can recompute the noise": seeded,
+            f"its accesses speak of different units ({', '.join(self._units)}), and no epsilon of"
+            " both is known": len(self._units) > 1,
             "epsilon is infinite: the history of the data is not known, the noise was 0, or"
             " delta is used up": math.isinf(self.epsilon) and not no_noise,
         }
@@ -126,69 +93,72 @@ class PrivacyStatement:
         return not self.reasons_not_private
 
     def __str__(self) -> str:
-        parts = [self._headline(), "", *self._facts(), "", "Assumptions"]
-        parts += [_item(line) for line in self._assumptions()]
+        parts = [self._headline(), "", *_lines(self._facts())]
+        for kind in kinds_of(self.accesses):
+            parts += ["", kind.heading, *_lines(kind.facts), *map(_item, kind.sentences)]
+        parts += ["", "Assumptions", *map(_item, self._assumptions())]
         parts += ["", "Other accesses to the training rows"]
         parts += [_item(line) for line in self.other_accesses or ("none recorded",)]
         parts += ["", "Not covered by epsilon"]
-        noise = _OPERATING_SYSTEM if self.secure_noise else _FLOATING_POINT
-        parts += [_item(line) for line in (*self.not_covered, noise)]
+        parts += [_item(line) for line in (*self.not_covered, *self._of_the_noise())]
         return "\n".join(parts)
+
+    @property
+    def _units(self) -> list[str]:
+        """Whose records the accesses speak of."""
+        return sorted({access.terms.unit for access in self.accesses}) or ["row"]
+
+    @property
+    def _unit(self) -> str:
+        """What is protected, in words."""
+        if self._units != ["user"]:
+            return "one row of the training set"
+        # Of an access without such a number all rows take part.
+        most = {access.terms.rows_per_unit for access in self.accesses}
+        part = f", of which at most {max(most)} take part" if min(most) else ""
+        return f"all rows of one user{part}"
 
     def _headline(self) -> str:
         if not self.private:
             return "\n".join(
                 ["NOT PRIVATE", *(_item(reason) for reason in self.reasons_not_private)]
             )
-        relation = _RELATIONS.get(self.adjacency, self.adjacency).format(unit=self.unit_word)
+        relation = _RELATIONS.get(self.adjacency, self.adjacency).format(unit=self._units[0])
         return textwrap.fill(
             f"The trained model is ({decimals_up(self.epsilon)}, {self.delta:g})-differentially"
-            f" private: the unit is {self.unit}, and neighbouring data sets differ in that"
+            f" private: the unit is {self._unit}, and neighbouring data sets differ in that"
             f" {relation}.",
             width=92,
         )
 
-    def _facts(self) -> list[str]:
-        facts = {
+    def _facts(self) -> dict[str, str]:
+        return {
             "epsilon": decimals_up(self.epsilon),
             "delta": f"{self.delta:g} (of which overflowing batches took"
             f" {self.overflow_delta:.2g})",
-            "unit": self.unit,
+            "unit": self._unit if len(self._units) == 1 else " and ".join(self._units),
             "adjacency": self.adjacency,
-            f"{self.unit_word}s": f"{self.num_examples}",
-            "expected batch": f"{self.expected_batch_size} {self.unit_word}s",
-            "sampling": f"{self.sampling}, rate {self.sampling_rate:.6g}",
-            "capacity": f"{self.capacity.rows} {self.unit_word}s, overflow at most"
-            f" {self.capacity.overflow_probability_per_step:.2g} a step",
-            "noise multiplier": f"{self.noise_multiplier:.6g}",
-            "noise allocation": self.allocation,
-            **self._schedule(),
-            "steps" if self.steps_per_access == 1 else "epochs": f"{self.steps}",
             "accountant": f"{self.accountant} ({self.accountant_library})",
         }
-        return [f"  {name + ':':<18}{value}" for name, value in facts.items()]
-
-    def _schedule(self) -> dict[str, str]:
-        parts = ", ".join(
-            f"x {factor:g} from epoch {epoch}" for epoch, factor in self.noise_schedule
-        )
-        return {"noise schedule": parts} if parts else {}
 
     def _assumptions(self) -> tuple[str, ...]:
-        overflows = self.capacity.overflow_probability_per_step > 0.0
-        found = {
-            f"mechanism: {self.mechanism}": True,
-            f"the number of {self.unit_word}s and the sampling rate are public": True,
-            self.assumption: True,
-            "of a batch above capacity a uniformly random part is kept": overflows,
-            f"{self.adaptive_clips} clipping thresholds follow noisy counts of rows above them; a"
-            " count is one more coordinate of each step's mechanism, inside its noise multiplier": (
-                self.adaptive_clips > 0
-            ),
-            _SECURE: self.secure_noise,
-            "steps compose adaptively, also over interrupted and repeated runs on these rows": True,
-        }
-        return tuple(line for line, holds in found.items() if holds)
+        units = " and ".join(f"{unit}s" for unit in self._units)
+        return (
+            f"the number of {units} and the sampling rate are public, in each access",
+            "the accesses above are all that used these rows, but for those named below",
+            "they compose adaptively, also over interrupted and repeated runs on these rows",
+        )
+
+    def _of_the_noise(self) -> Iterator[str]:
+        secure = [access.terms.secure for access in self.accesses]
+        if not all(secure) or not secure:
+            yield _FLOATING_POINT
+        if any(secure):
+            yield _OPERATING_SYSTEM
+
+
+def _lines(facts: Mapping[str, str]) -> list[str]:
+    return [f"  {name + ':':<18}{value}" for name, value in facts.items()]
 
 
 def _item(text: str) -> str:

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from lipdp.privacy import PrivacyBudget, private_kronecker_whitening
-from lipdp.training.preprocessing import PrivatePreprocessing, release_options, unit_of
+from lipdp.training.preprocessing import PrivatePreprocessing, release_options, unit_of, units_in
 
 
 @final
@@ -74,6 +74,7 @@ class PrivateKroneckerWhitening(PrivatePreprocessing):
             found.spatial,
             found.channel,
             unit=unit_of(groups),
+            num_units=units_in(x, groups),
         )
 
     def _affine(self, divisor: float, dtype: str) -> list[keras.layers.Layer]:

@@ -13,6 +13,7 @@ from lipdp.training.affordable import affordable_accesses
 from lipdp.training.ledger_file import LedgerFile
 from lipdp.training.metrics import check_names
 from lipdp.training.plan import TrainingPlan
+from lipdp.training.report import remember_limits
 
 if TYPE_CHECKING:
     from lipdp.training.gate import StepGate
@@ -140,6 +141,7 @@ class LedgerCallback(keras.callbacks.Callback):
             draw=plan.sampler.kind,
             terms=plan.terms,
         )
+        remember_limits(plan, self._ledger)
         # Before the file adds what another process wrote there.
         self._known = self._contents()
         if self._file is not None:

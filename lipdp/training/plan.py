@@ -11,6 +11,7 @@ import keras
 from lipdp.bounds import GradientBounds, gradient_bounds, in_constraint_set
 from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import (
+    STREAM,
     Capacity,
     Phase,
     PrivacyBudget,
@@ -45,6 +46,7 @@ class Request:
         micro_batch_size: Most rows that are processed at a time; None for a whole batch.
         devices: How they share the rows of a batch.
         static_shapes: Whether each shape of a batch costs a compilation.
+        stream: Whether rows come one after the other, and cannot be drawn.
     """
 
     num_units: int
@@ -55,6 +57,7 @@ class Request:
     micro_batch_size: int | None = None
     devices: Devices = field(default_factory=Devices)
     static_shapes: bool = True
+    stream: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,9 +139,31 @@ class TrainingPlan:
 
     @property
     def terms(self) -> Terms:
-        """What each access promises beside its numbers."""
-        budget = self.budget
-        return Terms(self.request.unit, budget.seed is not None, budget.secure_noise)
+        """What each access promises beside its numbers, and how its rows are chosen."""
+        request, budget = self.request, self.budget
+        return Terms(
+            unit=request.unit,
+            seeded=budget.seed is not None,
+            secure=budget.secure_noise,
+            sampler=STREAM if request.stream else budget.sampling,
+            num_units=int(request.num_units),
+            batch_size=int(request.batch_size),
+            rows_per_unit=int(request.rows_per_unit),
+            capacity=int(self.capacity.rows),
+            mechanism=self._mechanism_in_words(),
+        )
+
+    def _mechanism_in_words(self) -> str:
+        clips = len({clip for chosen in self.shares.clips for clip in chosen})
+        counts = (
+            f"; {clips} clipping thresholds follow noisy counts of rows above them, and a count is"
+            " one more coordinate of the sum, inside its noise multiplier"
+        )
+        return (
+            "Gaussian noise on the sum of the per-row gradients, whose norms are bounded by"
+            " construction of the network; one sum a step; noise is shared out among the variables"
+            f" by the allocation {self.budget.allocation!r}" + (counts if clips else "")
+        )
 
     @property
     def draws_outside(self) -> bool:

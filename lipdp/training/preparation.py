@@ -143,6 +143,7 @@ def _planned(
         ),
         devices=devices,
         static_shapes=bool(model.jit_compile),
+        stream=units is None,
     )
     state.plan = plan = make_plan(model, model.loss, state.budget, state.ledger, request)
     if processes.several:

@@ -17,6 +17,9 @@ from lipdp.privacy.phase import is_number
 from lipdp.training.model import PrivateTraining
 from lipdp.training.state import STATISTICS_LAYER
 
+_OF_ROWS = "Gaussian noise on sums over all rows, each clipped to a ball of a public radius"
+_OF_USERS = f"{_OF_ROWS}; the rows of a user count as one, their mean, however many they are"
+
 
 @dataclass(frozen=True, eq=False)
 class PrivatePreprocessing(abc.ABC):
@@ -42,6 +45,7 @@ class PrivatePreprocessing(abc.ABC):
         noise_multiplier: Standard deviation over sensitivity of the whole release.
         budget: The budget that it is part of.
         unit: Whose records the noise is for, ``"row"`` or ``"user"``.
+        num_units: How many of them there are, public; 0 if that is not said.
     """
 
     purpose: ClassVar[str]
@@ -52,6 +56,7 @@ class PrivatePreprocessing(abc.ABC):
     noise_multiplier: float
     budget: PrivacyBudget
     unit: str = field(default="row", kw_only=True)
+    num_units: int = field(default=0, kw_only=True)
 
     @abc.abstractmethod
     def _affine(self, divisor: float, dtype: str) -> list[keras.layers.Layer]:
@@ -102,8 +107,21 @@ class PrivatePreprocessing(abc.ABC):
                 received=self.budget.seed,
                 fix="Release them with a budget without a seed",
             )
-        terms = Terms(self.unit, self.budget.seed is not None, self.budget.secure_noise)
+        terms = Terms(
+            unit=self.unit,
+            seeded=self.budget.seed is not None,
+            secure=self.budget.secure_noise,
+            sampler="full-batch",
+            num_units=self.num_units,
+            batch_size=self.num_units,
+            mechanism=_OF_USERS if self.unit == "user" else _OF_ROWS,
+        )
         model.ledger.record(1.0, self.noise_multiplier, purpose=self.purpose, terms=terms)
+
+
+def units_in(x: Any, groups: Any) -> int:
+    """How many rows, or users of them, a release speaks of."""
+    return int(unit_rows(x, groups).num_units)
 
 
 def unit_of(groups: Any) -> str:

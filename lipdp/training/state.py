@@ -66,10 +66,10 @@ class PrivateState:
             self.ledger.remarks.merge(remarks)
         self.budget = budget
 
-    def remember_callbacks(self, names: Iterable[str]) -> None:
-        """Adds callbacks of one more ``fit`` to those that statements name."""
-        for name in names:
-            self.ledger.remarks.add("not_covered", f"the callback {name}")
+    def remember_callbacks(self, words: Iterable[str]) -> None:
+        """Adds what callbacks of one more ``fit`` are to what statements name."""
+        for one in words:
+            self.ledger.remarks.add("not_covered", one)
 
     def gather(self, model: keras.Model) -> None:
         """Adds what weights of this model have cost in other models, and what nested models cost.

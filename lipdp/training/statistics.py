@@ -16,7 +16,7 @@ from lipdp.errors import InvalidValue
 from lipdp.privacy import PrivacyBudget
 from lipdp.privacy.phase import is_number
 from lipdp.privacy.statistics import private_mean_and_scale, private_mean_and_whitening
-from lipdp.training.preprocessing import PrivatePreprocessing, release_options, unit_of
+from lipdp.training.preprocessing import PrivatePreprocessing, release_options, unit_of, units_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,9 @@ class FeatureStatistics(PrivatePreprocessing):
             mean = np.insert(mean, index, 0.0)
             matrix = cls._insert(matrix, index, 1.0 / value)
         norm = math.hypot(norm, math.sqrt(len(fixed)))
-        z, unit = options["noise_multiplier"], unit_of(groups)
-        return cls(mean, float(radius), norm, z, budget, matrix, unit=unit)
+        z, of = options["noise_multiplier"], unit_of(groups)
+        count = units_in(rows, groups)
+        return cls(mean, float(radius), norm, z, budget, matrix, unit=of, num_units=count)
 
     @staticmethod
     @abc.abstractmethod

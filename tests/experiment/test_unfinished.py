@@ -86,7 +86,7 @@ def test_private_statistics_are_released_once(make_config, tmp_path):
     assert result.spent.epsilon <= 8.0
     words = " ".join(result.statement.split())
     assert words.count("private mean and scale") == 1
-    assert "1 access at" in words
+    assert "accesses: 1" in words
 
 
 def test_other_settings_do_not_continue_it(make_config, tmp_path):

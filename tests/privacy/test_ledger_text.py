@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidData
-from lipdp.privacy import Draw, PrivacyLedger
+from lipdp.privacy import Draw, Phase, PrivacyLedger, Terms
 from lipdp.privacy._entries import _checksum
+from lipdp.privacy.access import kinds_of
 
 
 def _ledger():
@@ -23,6 +24,51 @@ def _ledger():
 
 
 TEXT = _ledger().to_json()
+
+
+#: Written by the version that recorded neither sampler nor numbers of rows.
+EARLIER = {
+    "poisson": (
+        '{"format": "lipdp privacy ledger", "version": 4, "adjacency": "add-remove", "unknown_his'
+        'tory": false, "calibrated": null, "remarks": [], "entries": [{"purpose": "training", "dr'
+        'aw": ["poisson", 0, 0], "sampling_rate": 0.25, "noise_multiplier": 1.0, "overflow_probab'
+        'ility": 1.9313225207747325e-12, "steps": 4, "terms": {"unit": "row", "seeded": false, "s'
+        'ecure": false}, "session": "d305e24adc35774e"}], "sha256": "2c1127227a192e04a933e7e3eeba'
+        'ef3622f663709c333973dd2af500587ef9df"}'
+    ),
+    "users, seeded": (
+        '{"format": "lipdp privacy ledger", "version": 4, "adjacency": "add-remove", "unknown_his'
+        'tory": false, "calibrated": null, "remarks": [], "entries": [{"purpose": "training", "dr'
+        'aw": ["poisson", 0, 0], "sampling_rate": 0.5, "noise_multiplier": 1.0, "overflow_probabi'
+        'lity": 1.1333167968530233e-12, "steps": 2, "terms": {"unit": "user", "seeded": true, "se'
+        'cure": false}, "session": "35b2047aae214eec"}], "sha256": "914e34dfac86005312c03aea20685'
+        'd974b6256ae6450258b0acc9be7c89b2bf3"}'
+    ),
+    "shuffled, secure": (
+        '{"format": "lipdp privacy ledger", "version": 4, "adjacency": "zero-out", "unknown_histo'
+        'ry": false, "calibrated": null, "remarks": [], "entries": [{"purpose": "training", "draw'
+        '": ["poisson", 0, 0], "sampling_rate": 1.0, "noise_multiplier": 1.0, "overflow_probabili'
+        'ty": 0.0, "steps": 2, "terms": {"unit": "row", "seeded": false, "secure": true}, "sessio'
+        'n": "e5dd2becd4b2ee37"}], "sha256": "abd90297338e525fb67784760d873a005c392786bbd6dd879c4'
+        'dfc164a3da430"}'
+    ),
+    "statistics": (
+        '{"format": "lipdp privacy ledger", "version": 4, "adjacency": "add-remove", "unknown_his'
+        'tory": false, "calibrated": null, "remarks": [], "entries": [{"purpose": "private mean a'
+        'nd scale of the features", "draw": ["poisson", 0, 0], "sampling_rate": 1.0, "noise_multi'
+        'plier": 5.0, "overflow_probability": 0.0, "steps": 1, "terms": {"unit": "row", "seeded":'
+        ' false, "secure": false}, "session": "cc9645de7c097414"}], "sha256": "26f8988c3b51507d1f'
+        '7be6bac73bbdd6c956a458a9aff10012e071934c6f7d32"}'
+    ),
+    "fixed": (
+        '{"format": "lipdp privacy ledger", "version": 4, "adjacency": "replace-one", "unknown_hi'
+        'story": false, "calibrated": null, "remarks": [], "entries": [{"purpose": "training", "d'
+        'raw": ["fixed-size", 200, 50], "sampling_rate": 0.25, "noise_multiplier": 1.0, "overflow'
+        '_probability": 0.0, "steps": 4, "terms": {"unit": "row", "seeded": false, "secure": fals'
+        'e}, "session": "5df3c73e940901d3"}], "sha256": "97eeeac0b497697250cef7487911c1bdee5c6f1c'
+        '22bed5bfb074d239852d9a49"}'
+    ),
+}
 
 
 def _signed(content):
@@ -53,6 +99,80 @@ def test_the_whole_text_is_read():
     assert PrivacyLedger.from_json(TEXT).to_json() == TEXT
     assert PrivacyLedger.from_json(TEXT.encode()).to_json() == TEXT
     assert PrivacyLedger.from_json(_forged()).to_json() == TEXT
+
+
+class TestEarlierVersion:
+    SPENT = {
+        "poisson": (Phase(0.25, 1.0, 4), "row", False, False),
+        "users, seeded": (Phase(0.5, 1.0, 2), "user", True, False),
+        "shuffled, secure": (Phase(1.0, 1.0, 2), "row", False, True),
+        "statistics": (Phase(1.0, 5.0, 1), "row", False, False),
+        "fixed": (Phase(0.25, 1.0, 4, Draw("fixed-size", 200, 50)), "row", False, False),
+    }
+
+    @pytest.mark.parametrize("case", EARLIER)
+    def test_it_is_read_and_says_what_it_lacks(self, case):
+        ledger = PrivacyLedger.from_json(EARLIER[case])
+        phase, unit, seeded, secure = self.SPENT[case]
+        assert ledger.phases == (phase,)
+        assert (ledger.units, ledger.seeded, ledger.secure) == ({unit}, seeded, secure)
+        (access,) = ledger.accesses
+        assert access.phase == phase and access.terms == Terms(unit, seeded, secure)
+        (kind,) = kinds_of(ledger.accesses)
+        assert kind.facts[f"{unit}s"] == "not recorded"
+        assert kind.facts["sampling"].startswith("not recorded")
+        assert any("was not recorded" in words for words in kind.sentences)
+        assert "randomness of the operating system" not in " ".join(kind.sentences) or not seeded
+
+    @pytest.mark.parametrize("case", EARLIER)
+    def test_it_is_written_anew_and_merges_as_the_same_accesses(self, case):
+        ledger = PrivacyLedger.from_json(EARLIER[case])
+        again = PrivacyLedger.from_json(ledger.to_json())
+        assert json.loads(again.to_json())["version"] == 5
+        assert again.to_json() == ledger.to_json()
+        again.merge(PrivacyLedger.from_json(EARLIER[case]))
+        assert again.phases == ledger.phases and again.holds(ledger) and ledger.holds(again)
+
+    def test_each_version_has_its_own_terms(self):
+        earlier, later = json.loads(EARLIER["poisson"]), json.loads(TEXT)
+        terms = [content["entries"][0]["terms"] for content in (earlier, later)]
+        terms[0].update(terms[1]), terms[1].pop("sampler")
+        for content in (earlier, later):
+            with pytest.raises(InvalidData):
+                PrivacyLedger.from_json(_signed(content))
+
+    @given(place=st.integers(0, len(EARLIER["poisson"]) - 1), new=st.sampled_from('0917"x.,]}e- '))
+    def test_an_edited_text_is_refused(self, place, new):
+        text = EARLIER["poisson"]
+        edited = text[:place] + new + text[place + 1 :]
+        try:
+            read = PrivacyLedger.from_json(edited)
+        except InvalidData:
+            return
+        assert read.to_json() == PrivacyLedger.from_json(text).to_json()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unit": 1},
+        {"seeded": 0},
+        {"secure": None},
+        {"sampler": None},
+        {"num_units": -1},
+        {"num_units": True},
+        {"batch_size": 2.0},
+        {"rows_per_unit": "2"},
+        {"capacity": 10**400},
+        {"mechanism": ["a"]},
+        {"extra": ""},
+    ],
+)
+def test_forged_terms_are_refused(changes):
+    content = json.loads(TEXT)
+    content["entries"][0]["terms"].update(changes)
+    with pytest.raises(InvalidData):
+        PrivacyLedger.from_json(_signed(content))
 
 
 @given(end=st.integers(0, len(TEXT) - 1))

@@ -33,14 +33,30 @@ class TestComposed:
         assert composed([RUN], 1e-5).epsilon == pytest.approx(1.8282, abs=5e-4)
 
     def test_ledgers_and_phases_are_the_same(self):
-        assert composed([_ledger()] * 10, 1e-5) == composed([RUN] * 10, 1e-5)
+        ten = [_ledger() for _ in range(10)]
+        assert composed(ten, 1e-5) == composed([RUN] * 10, 1e-5)
         mixed = composed([_ledger(), [Phase(1.0, 9.0, 1)], RUN], 1e-5)
         assert mixed.epsilon == epsilon_of([*RUN, *RUN, Phase(1.0, 9.0, 1)], 1e-5)
 
     def test_overflows_are_added_up(self):
         runs = [_ledger(overflow=1e-10), _ledger(overflow=3e-10), RUN]
         assert composed(runs, 1e-5).epsilon == pytest.approx(epsilon_of([*RUN] * 3, 1e-5 - 4e-7))
-        assert composed(runs * 25, 1e-5).epsilon == math.inf
+        many = [_ledger(overflow=4e-10) for _ in range(25)]
+        assert composed(many, 1e-5).epsilon == math.inf
+
+    def test_sessions_that_ledgers_share_count_once(self):
+        first = _ledger(steps=200)
+        forks = [PrivacyLedger.from_json(first.to_json()) for _ in range(2)]
+        for fork in forks:
+            fork.record(0.01, 1.0, 300, overflow_probability=1e-10)
+        whole = epsilon_of([Phase(0.01, 1.0, 800)], 1e-5 - 6e-8)
+        assert composed(forks, 1e-5).epsilon == pytest.approx(whole, rel=1e-9)
+        assert composed([first, *forks, *forks], 1e-5) == composed(forks, 1e-5)
+        assert composed([first] * 3, 1e-5) == composed([first], 1e-5)
+        # Sequences of phases have no sessions: they are other accesses each time.
+        assert composed([*forks, RUN, RUN], 1e-5).epsilon > composed([*forks, RUN], 1e-5).epsilon
+        # They stay as they are.
+        assert first.steps == 200 and [fork.steps for fork in forks] == [500, 500]
 
     def test_unknown_history_is_infinite(self):
         unknown = _ledger()

@@ -10,25 +10,27 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lipdp.privacy import Capacity, PrivacyLedger, PrivacyStatement
+from lipdp.privacy import TRAINING, Access, Phase, PrivacyLedger, PrivacyStatement, Terms
 from lipdp.reports import LoadedRun
 from lipdp.results import RunResult
 
+_TERMS = Terms(
+    sampler="poisson",
+    num_units=10240,
+    batch_size=512,
+    rows_per_unit=1,
+    capacity=640,
+    mechanism="Gaussian noise on the sum of the per-row gradients",
+)
 STATEMENT = str(
     PrivacyStatement(
         adjacency="add-remove",
-        num_examples=10240,
-        expected_batch_size=512,
-        sampling_rate=0.05,
-        noise_multiplier=1.31,
-        steps=200,
         epsilon=1.987,
         delta=1e-5,
         accountant="privacy loss distribution",
         accountant_library="dp-accounting 0.6.0",
-        capacity=Capacity(rows=640, overflow_probability_per_step=4e-11),
         overflow_delta=8e-9,
-        allocation="optimal",
+        accesses=(Access(TRAINING, Phase(0.05, 1.31, 200), 4e-11, _TERMS),),
     )
 )
 UNIT = "L2 distance of encoded rows (an encoded row has norm at most 1)"

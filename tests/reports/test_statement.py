@@ -24,9 +24,10 @@ def test_the_statement_of_a_run(result):
     blocks = statement_blocks(result.statement)
     assert words(blocks) == result.statement.split()
     assert blocks[0].text.startswith("The trained model is (1.987")
-    assert dict(blocks[1].facts)["steps"] == "200"
+    assert dict(blocks[1].facts)["epsilon"] == "1.9870"
+    assert dict(blocks[2].facts)["steps"] == "200"
     headings = [block.text for block in blocks[2:]]
-    assert headings[0] == "Assumptions"
+    assert headings[:2] == ["Accesses for training", "Assumptions"]
     assert headings[-1] == "Not covered by epsilon"
     assert all(block.points for block in blocks[2:])
 

@@ -32,7 +32,8 @@ def test_it_trains_and_says_how_it_sampled(make_model, rows, sampling):
     model = make_model(budget(sampling))
     model.fit(*rows, batch_size=size, epochs=2, verbose=0)
     assert model.plan.sampler.title in model.privacy_statement()
-    assert model.plan.sampler.assumption[:40] in " ".join(model.privacy_statement().split())
+    said = model.plan.sampler.assumption.format(unit="row", access="step")
+    assert said in " ".join(model.privacy_statement().split())
     assert model.ledger.steps == {"shuffled": 2, "full-batch": 2}.get(sampling, 14)
 
 

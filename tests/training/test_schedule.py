@@ -60,7 +60,7 @@ def test_a_calibrated_schedule_uses_the_budget(make_model, rows):
     assert 3.96 <= history["epsilon"][-1] <= 4.0
     quiet, loud = sorted(p.noise_multiplier for p in model.ledger.phases)
     assert quiet == pytest.approx(0.6 * loud)
-    assert "x 0.6 from epoch 2" in model.privacy_statement()
+    assert f"{loud:.6g} (10 steps), {quiet:.6g} (10 steps)" in model.privacy_statement()
 
 
 def test_mixed_steps_cost_what_was_published(make_model, rows):

@@ -11,6 +11,7 @@ import click
 from lipdp.cli import _output
 
 if TYPE_CHECKING:
+    from lipdp.errors import InvalidData
     from lipdp.privacy import PrivacyLedger
     from lipdp.results import RunResult
 
@@ -63,11 +64,12 @@ def command(
     Each RUN_FOLDER was given to lipdp train. Whoever chose among runs pays for all of them,
     however few are published. All epsilons are at one delta: any is sound, so by default it is the
     largest that a run was trained for. A run that was stopped or killed, or a trial that failed,
-    counts as far as it came.
+    counts as far as it came. What several of them hold counts once: a run and its copy, and the
+    steps before two runs that went on from one.
 
     Example: lipdp account runs runs/first runs/second
     """
-    from lipdp.privacy import composed
+    from lipdp.privacy import composed, merged
     from lipdp.results.lines import digits_up
 
     runs = [one for folder in run_folders for one in _counted(folder)]
@@ -76,9 +78,11 @@ def command(
     together = composed([one.ledger for one in runs], at, accountant=accountant)
     alone = [one.ledger.epsilon(at, accountant=accountant) for one in runs]
     adjacency = runs[0].ledger.adjacency
+    whole = merged([one.ledger for one in runs], adjacency)
+    shared = sum(_accesses(one.ledger) for one in runs) - _accesses(whole)
     if as_json:
         inputs = {"delta": at, "accountant": accountant, "adjacency": adjacency}
-        found = {"epsilon": together.epsilon, "method": together.method}
+        found = {"epsilon": together.epsilon, "method": together.method, "shared": shared}
         _output.emit_json({**found, **inputs, "runs": list(map(_plain, runs, alone))})
         return
     costs = [float(digits_up(cost)) for cost in alone]
@@ -88,9 +92,18 @@ def command(
         f"\nall together: epsilon {digits_up(together.epsilon)} at delta {at:g} "
         f"({accountant}, {adjacency}), if they used the same rows"
     )
+    if shared:
+        click.echo(
+            f"Accesses that several of these runs have in common, as a run and its copy, were"
+            f" counted once; {shared} were left out"
+        )
     for one in runs:
         if one.is_seeded:
             click.echo(f"NOT PRIVATE: {one.label}: {_SEEDED}")
+
+
+def _accesses(ledger: PrivacyLedger) -> int:
+    return sum(phase.steps for phase in ledger.phases)
 
 
 def _plain(run: _Counted, epsilon: float) -> dict[str, Any]:
@@ -120,8 +133,21 @@ def _counted(folder: Path) -> list[_Counted]:
         return [finished]
     if not is_begun_by(result, unfinished.config):
         return [finished, unfinished]
-    unfinished.ledger.merge(finished.ledger)
+    if not unfinished.ledger.holds(finished.ledger):
+        raise _behind(folder)
     return [_Counted(folder, unfinished.ledger, result.config, result.spent.delta, "unfinished")]
+
+
+def _behind(folder: Path) -> InvalidData:
+    from lipdp.errors import InvalidData
+    from lipdp.results.unfinished import LEDGER_FILE, unfinished_folder
+
+    return InvalidData(
+        "The ledger of an unfinished run holds less than the result that the run wrote when it was"
+        " stopped, so that nobody knows what it spent",
+        received=str(unfinished_folder(folder) / LEDGER_FILE),
+        fix="Restore the file from a copy",
+    )
 
 
 def _unfinished(folder: Path) -> _Counted | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
-from lipdp.privacy import PrivacyLedger, Terms
+from lipdp.privacy import PrivacyLedger, Terms, epsilon
 from lipdp.results import RunResult
 
 
@@ -165,6 +166,81 @@ def test_a_stopped_run_that_went_on_counts_once(run, write):
     result.model_copy(update={"interrupted": True}).save(folder / "result.json")
     (one,) = read(run, leave(folder, 200, result.config, result.spent.ledger))["runs"]
     assert (one["steps"], one["unfinished"]) == (1200, True)
+
+
+class TestSessions:
+    """What runs hold in common counts once, wherever it lies."""
+
+    def test_the_same_folder_twice(self, run, write, tmp_path):
+        for folder in (write("a"), leave(tmp_path / "k", 1000), fail(tmp_path / "f")):
+            alone = read(run, folder, "--delta", "1e-5")
+            twice = read(run, folder, folder, "--delta", "1e-5")
+            assert twice["epsilon"] == alone["epsilon"] and twice["shared"] == 1000
+            assert alone["shared"] == 0 and len(twice["runs"]) == 2
+
+    def test_a_run_and_its_copy(self, run, write, tmp_path):
+        original = write("a")
+        shutil.copytree(original, tmp_path / "copy")
+        found = read(run, original, tmp_path / "copy")
+        assert found["epsilon"] == read(run, original)["epsilon"]
+        said = run("account", "runs", original, tmp_path / "copy").stdout
+        assert "counted once" in said and "1000 were left out" in " ".join(said.split())
+        assert "counted once" not in run("account", "runs", original, write("b")).stdout
+
+    def test_two_forks_of_one_run(self, run, write, tmp_path):
+        """200 steps together, then 300 each, are 800 and not 1000."""
+        shared = PrivacyLedger()
+        shared.record(0.01, 1.0, 200)
+        forks = [leave(tmp_path / name, 300, after=shared.to_json()) for name in ("b", "c")]
+        found = read(run, *forks, "--delta", "1e-5")
+        assert found["epsilon"] == epsilon(0.01, 1.0, 800, 1e-5)
+        assert found["epsilon"] < epsilon(0.01, 1.0, 1000, 1e-5)
+        assert found["shared"] == 200
+
+    def test_a_finished_run_and_what_it_went_on_from(self, run, write, tmp_path):
+        killed = leave(tmp_path / "killed", 600)
+        text = (tmp_path / ".killed.unfinished" / "backup.privacy_ledger.json").read_text()
+        book = PrivacyLedger.from_json(text)
+        book.record(0.01, 1.0, 400)
+        finished = write("finished", ledger=book.to_json())
+        assert read(run, killed, finished)["epsilon"] == epsilon(0.01, 1.0, 1000, 1e-5)
+
+    def test_ledgers_of_an_earlier_version(self, run, write, tmp_path):
+        """They hold sessions too."""
+        from tests.privacy.test_ledger_text import EARLIER
+
+        folders = [write(name, ledger=EARLIER["poisson"]) for name in ("a", "b")]
+        assert read(run, *folders)["epsilon"] == read(run, folders[0])["epsilon"]
+        other = write("c", ledger=EARLIER["statistics"])
+        assert read(run, *folders, other)["epsilon"] > read(run, *folders)["epsilon"]
+
+
+def test_a_ledger_behind_the_result_of_its_own_run_is_refused(run, write):
+    """An older copy of the file was put back."""
+    folder = write("a")
+    result = RunResult.load(folder / "result.json")
+    result.model_copy(update={"interrupted": True}).save(folder / "result.json")
+    refused = run("account", "runs", leave(folder, 200, result.config))
+    assert refused.exit_code == 2 and "holds less than the result" in refused.stderr
+
+
+def test_a_missing_ledger_of_an_unfinished_run_is_refused(run, write, tmp_path):
+    for name in ("start.keras", "backup"):
+        folder = write(name)
+        unfinished = leave(folder, 1000).with_name(f".{name}.unfinished")
+        (unfinished / "backup.privacy_ledger.json").unlink()
+        (unfinished / name).mkdir() if name == "backup" else (unfinished / name).write_text("")
+        refused = run("account", "runs", folder)
+        assert refused.exit_code == 2 and "without its ledger" in refused.stderr
+        assert "backup.privacy_ledger.json" in "".join(refused.stderr.split())
+
+
+def test_an_unfinished_run_that_spent_nothing_is_none(run, write, tmp_path):
+    folder = write("a")
+    unfinished = leave(folder, 1).with_name(".a.unfinished")
+    (unfinished / "backup.privacy_ledger.json").write_text(PrivacyLedger().to_json())
+    (unfinished / "start.keras").write_text("")
+    assert len(read(run, folder)["runs"]) == 1
 
 
 def test_an_unfinished_run_without_delta_asks_for_one(run, tmp_path):
