@@ -228,7 +228,7 @@ class Unfinished:
             if (self._folder / _EPOCHS).is_file():
                 return
             known = LedgerFile(self.ledger_path).read()
-            if known is None or not known.steps:
+            if known is None or not (known.steps or known.remarks.of("other_accesses")):
                 self.remove()
             raise
 

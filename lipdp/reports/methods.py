@@ -13,12 +13,14 @@ _TITLES = {
     "none": "Training without privacy",
 }
 _STEPS = {
-    "clipless": "Each step draws rows at random, sums their gradients, adds Gaussian noise that is"
-    " set by the proved bound of one row's gradient, and divides by the expected batch size.",
-    "dp-sgd": "Each step draws rows at random, clips the gradient of each to a fixed norm, sums"
-    " them, adds Gaussian noise that is set by this norm, and divides by the expected batch size.",
-    "none": "Each step draws rows at random, sums their gradients and divides by the expected batch"
-    " size; no noise is added.",
+    "clipless": "Each step takes a batch of rows, sums their gradients, adds Gaussian noise that is"
+    " set by a proved bound of what one row, or one user, adds to the sum, and divides by the"
+    " expected batch size. The statement says how batches are drawn.",
+    "dp-sgd": "Each step takes a batch of rows, clips the gradient of each to a fixed norm, sums"
+    " them, adds Gaussian noise that is set by this norm, and divides by the expected batch size."
+    " The statement says how batches are drawn.",
+    "none": "Each step takes a batch of rows, sums their gradients and divides by the expected"
+    " batch size; no noise is added.",
 }
 
 

@@ -116,7 +116,7 @@ def test_a_run_that_protects_nobody_says_so(fields, history, render, change, wor
 @pytest.mark.parametrize(
     ("method", "title", "step"),
     [
-        ("clipless", "proved gradient bounds", "proved bound of one row's gradient"),
+        ("clipless", "proved gradient bounds", "a proved bound of what one row, or one user, adds"),
         ("dp-sgd", "clipped gradients", "clips the gradient of each"),
         ("none", "Training without privacy", "no noise is added"),
         ("mine", "Training by mine", ""),
