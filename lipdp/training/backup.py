@@ -88,9 +88,9 @@ def check_backup(backup: Path, path: Path) -> None:
 
 
 class KnownBackup(keras.callbacks.Callback):
-    """Refuses a restored backup whose steps the ledger file did not hold, wherever it lies.
+    """Refuses a restored backup whose steps the ledger file did not hold.
 
-    It comes behind the callback that restores.
+    For a backup that only Keras can look at; it comes behind the callback that restores.
 
     Args:
         ledger: Of everything that is known before, the file included.

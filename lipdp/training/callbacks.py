@@ -129,13 +129,13 @@ def ledger_path(callbacks: Iterable[keras.callbacks.Callback], given: object) ->
         InvalidData: If a backup was cut, or the ledger does not hold what it holds.
     """
     folders = [str(callback.backup_dir) for callback in _backups(callbacks)]
-    if folders and given is None and "://" in folders[0]:
+    if folders and given is None and _is_remote(folders[0]):
         raise UnsafeSetting(
             "Beside a remote backup the ledger cannot be made durable before each step",
             received=folders[0],
             fix="Pass ledger_file=, a local file that outlives the machine",
         )
-    local = [Path(folder) for folder in folders if "://" not in folder]
+    local = [Path(folder) for folder in folders if not _is_remote(folder)]
     path = Path(str(given)) if given is not None else _beside(local[0]) if folders else None
     for folder in local:
         check_metadata(folder)
@@ -161,9 +161,13 @@ def _check_alone(backup: Path, path: Path) -> None:
         )
 
 
-def has_backup(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
-    """Whether a callback may restore what an interrupted run left."""
-    return bool(_backups(callbacks))
+def has_remote_backup(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
+    """Whether a callback may restore what only Keras can look at."""
+    return any(_is_remote(str(callback.backup_dir)) for callback in _backups(callbacks))
+
+
+def _is_remote(folder: str) -> bool:
+    return "://" in folder
 
 
 def deletes_backup(callbacks: Iterable[keras.callbacks.Callback]) -> bool:

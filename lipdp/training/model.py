@@ -165,7 +165,8 @@ class PrivateTraining(SavedWithLedger):
         Raises:
             BudgetExhausted: If not one more step is affordable.
             UnsafeSetting: If an option would leak.
-            InvalidData: If the data are no arrays, or the ledger file was edited.
+            InvalidData: If the data are no arrays, or the ledger file was edited, or the one of a
+                backup is missing or holds less than the backup.
         """
         options = {
             "epochs": epochs,

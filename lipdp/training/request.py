@@ -20,7 +20,12 @@ from lipdp.training.arrays import (
     split_validation,
 )
 from lipdp.training.backup import KnownBackup
-from lipdp.training.callbacks import deletes_backup, has_backup, ledger_path, unknown_callbacks
+from lipdp.training.callbacks import (
+    deletes_backup,
+    has_remote_backup,
+    ledger_path,
+    unknown_callbacks,
+)
 from lipdp.training.heap import HeapReuse
 from lipdp.training.ledger_callback import LedgerCallback, RemoveLedgerFile
 from lipdp.training.ledger_file import LedgerFile
@@ -88,7 +93,7 @@ class FitRequest:
                 *callbacks,
                 *(
                     [KnownBackup(state.ledger, path, found=found)]
-                    if path is not None and has_backup(callbacks)
+                    if path is not None and has_remote_backup(callbacks)
                     else []
                 ),
                 *self._after_backup(callbacks, file),

@@ -72,3 +72,11 @@ def test_many_different_noises_are_composed_quickly_and_from_above(make_run, mon
 def test_no_private_run_has_no_cost(make_run):
     (section,) = sections([make_run(method="none")])
     assert section_cost(section) is None
+
+
+def test_a_run_and_its_copy_cost_once(make_run):
+    """Wherever the copy lies; a run with the same settings is another one."""
+    run, other = make_run(seed=1, edit=reference), make_run(seed=2, edit=reference)
+    assert together([run, run], 1e-5).epsilon == together([run], 1e-5).epsilon
+    assert together([run, other, run], 1e-5).epsilon == together([run, other], 1e-5).epsilon
+    assert together([run, other], 1e-5).epsilon > together([run], 1e-5).epsilon
