@@ -26,6 +26,7 @@ from lipdp.preprocessing import (
 )
 from lipdp.preprocessing.cells import texts
 from lipdp.preprocessing.feature_encoding import AnyEncoding
+from lipdp.privacy.units import number_units
 from lipdp.training.units import grouped_rows
 
 _STRATIFIED = "the split into training and held-out rows, which is stratified by label"
@@ -59,7 +60,9 @@ class Rows:
     @property
     def num_units(self) -> int:
         """Training rows, or users of them."""
-        return len(self.x_train) if self.groups is None else len(set(self.groups.tolist()))
+        return (
+            len(self.x_train) if self.groups is None else int(number_units(self.groups).max()) + 1
+        )
 
     @property
     def num_outputs(self) -> int:
@@ -204,6 +207,8 @@ def _groups(frame: pd.DataFrame, schema: Schema, data: DataSection) -> np.ndarra
             received=data.group,
             fix="Fill it in or drop these rows: nobody knows how many users they are",
         )
+    # A text can be that of ids of several kinds, or of numbers that were rounded.
+    number_units(frame[data.group])
     return np.array(users, dtype=object)
 
 

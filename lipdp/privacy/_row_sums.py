@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from lipdp.errors import InvalidData
+from lipdp.privacy.units import number_units
 from lipdp.rounding import gamma, unit_roundoff
 
 _UNIT = unit_roundoff("float64")
@@ -64,10 +64,11 @@ def unit_rows(x: Any, groups: Any = None) -> UnitRows:
 
     Args:
         x: Rows, shape (n, d); also an object that gives rows when they are asked for.
-        groups: The unit of each row, shape (n,); None if each row is a unit.
+        groups: The unit of each row, shape (n,), as in ``number_units``; None if each row is a
+            unit.
 
     Raises:
-        InvalidData: If x is no matrix of numbers, or groups are not one value a row.
+        InvalidData: If x is no matrix of numbers, or groups are not one id a row of one kind.
     """
     # Rows that are read when asked for are summed block by block, as an array is.
     by_rows = isinstance(getattr(x, "dtype", None), np.dtype) and not hasattr(x, "__array__")
@@ -80,12 +81,8 @@ def unit_rows(x: Any, groups: Any = None) -> UnitRows:
         )
     if groups is None:
         return UnitRows(rows, np.ones(len(rows)), len(rows))
-    values = np.asarray(groups)
-    if values.shape != (len(rows),) or pd.isna(values).any():
-        raise InvalidData(
-            "groups must be one value a row, without gaps", received=f"shape {values.shape}"
-        )
-    _, ids, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ids = number_units(groups, len(rows))
+    counts = np.bincount(ids)
     return UnitRows(rows, 1.0 / counts[ids], len(counts))
 
 

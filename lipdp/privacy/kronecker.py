@@ -91,7 +91,7 @@ def private_kronecker_whitening(
 
     Raises:
         InvalidValue: If a number is outside its domain, or positions do not divide the features.
-        InvalidData: If x is no matrix of numbers, or groups are not one value a row.
+        InvalidData: If x is no matrix of numbers, or groups are not one id a row of one kind.
     """
     units = unit_rows(x, groups)
     queries = kronecker_queries(units, ball_radius(radius), positions)

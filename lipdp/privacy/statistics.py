@@ -102,7 +102,7 @@ def private_mean_and_scale(
 
     Raises:
         InvalidValue: If a number is outside its domain.
-        InvalidData: If x is no matrix of numbers, or groups are not one value a row.
+        InvalidData: If x is no matrix of numbers, or groups are not one id a row of one kind.
     """
     units = unit_rows(x, groups)
     queries = scale_queries(units, ball_radius(radius))
@@ -147,7 +147,7 @@ def private_mean_and_whitening(
 
     Raises:
         InvalidValue: If a number is outside its domain.
-        InvalidData: If x is no matrix of numbers, or groups are not one value a row.
+        InvalidData: If x is no matrix of numbers, or groups are not one id a row of one kind.
     """
     units = unit_rows(x, groups)
     queries = whitening_queries(units, ball_radius(radius))

@@ -61,7 +61,7 @@ class PrivateKroneckerWhitening(PrivatePreprocessing):
         Raises:
             InvalidValue: If a number is outside its domain, positions do not divide the features,
                 or nothing sets the noise.
-            InvalidData: If x is no matrix of numbers, or groups are not one value a row.
+            InvalidData: If x is no matrix of numbers, or groups are not one id a row of one kind.
         """
         options = release_options(x, budget, share, noise_multiplier, groups)
         found = private_kronecker_whitening(x, positions=positions, radius=radius, **options)

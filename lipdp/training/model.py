@@ -150,7 +150,9 @@ class PrivateTraining(SavedWithLedger):
                 in parts, with one noise and one accounted step, and each part counts as a batch
                 for callbacks. By default, in host memory, as many as keep each layer's output
                 within 32 MiB (JAX: 8), 32 rows at least; on accelerators a whole batch.
-            groups: The user of each row, shape (N,): then the unit of privacy is a user.
+            groups: The user of each row, shape (N,): then the unit of privacy is a user. Ids are
+                of one kind: whole numbers, text or bytes, as a list, an array, a pandas column or a
+                categorical; see ``lipdp.privacy.units``.
             max_examples_per_user: Most rows of a user (needs groups); of more a random part stays.
             ledger_file: Where the ledger is kept, durable before each step, and continued from.
                 With ``BackupAndRestore`` it is by default in the backup's folder.

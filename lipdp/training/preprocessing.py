@@ -143,7 +143,7 @@ def release_options(
 
     Raises:
         InvalidValue: As ``statistics_multiplier``.
-        InvalidData: If x is no matrix of numbers, or groups are not one value a row.
+        InvalidData: If x is no matrix of numbers, or groups are not one id a row of one kind.
     """
     num_units = unit_rows(x, groups).num_units
     return {

@@ -170,26 +170,12 @@ class FitRequest:
         if (self.groups is None) != (self.max_examples_per_user is None):
             raise InvalidValue(
                 "groups and max_examples_per_user belong together",
-                received=(self.groups, self.max_examples_per_user),
+                received=f"{'max_examples_per_user' if self.groups is None else 'groups'} alone",
                 fix="Give the user of each row, and the most rows of a user",
             )
         if self.groups is None or self.max_examples_per_user is None:
             return single_rows(count)
-        groups = np.asarray(self.groups)
-        if groups.dtype.kind in "US" and not all(isinstance(g, str | bytes) for g in self.groups):
-            # NumPy would take the numbers as their texts, so that two users may become one.
-            raise InvalidData(
-                "groups holds texts and other values",
-                received=sorted({type(g).__name__ for g in self.groups}),
-                fix="Name every user by a text, or every one by a number",
-            )
-        if groups.shape[:1] != (count,):
-            raise InvalidData(
-                "groups must have one value for each row of y",
-                received=f"groups of shape {groups.shape}, and {count} rows",
-                fix="Pass the user of each row, in the order of the rows",
-            )
-        return grouped_rows(groups, self.max_examples_per_user, seed)
+        return grouped_rows(self.groups, self.max_examples_per_user, seed, count=count)
 
 
 def _flat(callbacks: Any) -> list[keras.callbacks.Callback]:

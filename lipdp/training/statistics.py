@@ -62,7 +62,7 @@ class FeatureStatistics(PrivatePreprocessing):
 
         Raises:
             InvalidValue: If a number is outside its domain, or nothing sets the noise.
-            InvalidData: If x is no matrix of numbers, or groups are not one value a row.
+            InvalidData: If x is no matrix of numbers, or groups are not one id a row of one kind.
         """
         fixed = dict(constants or {})
         rows = _without(x, fixed) if fixed else x

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from lipdp.errors import InvalidData, InvalidValue
+from lipdp.errors import InvalidValue
 from lipdp.privacy.phase import is_number
+from lipdp.privacy.units import number_units
 
 
 class Units:
@@ -52,29 +52,27 @@ def single_rows(count: int) -> Units:
     return Units(np.arange(count), np.arange(count + 1))
 
 
-def grouped_rows(groups: Any, most_rows: int, seed: int | None = None) -> Units:
+def grouped_rows(
+    groups: Any, most_rows: int, seed: int | None = None, *, count: int | None = None
+) -> Units:
     """Each group is a unit; of a larger one a uniformly random part of m rows stays.
 
     The rows that stay are chosen within a group alone, so a group that is added or removed changes
     no other.
 
     Args:
-        groups: The group of each row, shape (N,).
+        groups: The group of each row, shape (N,), as in ``number_units``.
         most_rows: Most rows m of a group.
         seed: Makes the choice reproducible, and the run not private.
+        count: Number of rows N, if it is known from elsewhere.
 
     Raises:
-        InvalidData: If groups are not a list of values without gaps.
+        InvalidData: If groups are not ids of one kind, without gaps.
         InvalidValue: If m is not a positive whole number.
     """
     if not is_number(most_rows) or most_rows != int(most_rows) or most_rows < 1:
         raise InvalidValue("max_examples_per_user must be at least 1", received=most_rows)
-    values = np.asarray(groups)
-    if values.ndim != 1 or pd.isna(values).any():
-        raise InvalidData(
-            "groups must be one value a row, without gaps", received=f"shape {values.shape}"
-        )
-    ids = np.unique(values, return_inverse=True)[1]
+    ids = number_units(groups, count)
     order = np.random.default_rng(seed).permutation(len(ids))
     rows = order[np.argsort(ids[order], kind="stable")]
     counts = np.bincount(ids)

@@ -103,3 +103,19 @@ def test_one_text_is_one_user(make_config, tmp_path, change):
     found = prepare_rows(make_config(*seeded, with_users(tmp_path, change, "parquet")))
     assert found.groups.tolist() == wanted.groups.tolist()
     np.testing.assert_array_equal(found.x_train, wanted.x_train)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda u: u + 0.5, "float with a fraction at position 0"),
+        (lambda u: u.astype(float) + 2.0**53, "beyond"),
+        (lambda u: u > 60, "bool at position 0"),
+    ],
+    ids=["fractions", "rounded", "bool"],
+)
+def test_users_whose_ids_may_have_merged_are_refused(make_config, tmp_path, change, words):
+    make_config()
+    path = with_users(tmp_path, change, "parquet")
+    with pytest.raises(InvalidData, match=words):
+        prepare_rows(make_config(path))

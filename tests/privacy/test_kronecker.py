@@ -94,7 +94,7 @@ def test_the_worst_map_is_found_by_ascent():
 @example(rows=np.zeros((1, 6)), own=np.array([[9.0, 0, 0, 0, 0, 0]] * 2), copies=200)
 def test_a_user_with_any_number_of_rows_counts_as_one_row(rows, own, copies):
     own = np.tile(own, (copies, 1))
-    users = np.array(["others"] * len(rows) + ["new"] * len(own))
+    users = np.array(["others"] * len(rows) + ["new"] * len(own), dtype=object)
     found = change(np.vstack([rows, own]), rows, 2.0, users)
     assert max(found) <= 1.0
     if (own[:, 0] == 9.0).all():

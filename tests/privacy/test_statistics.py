@@ -84,7 +84,7 @@ def test_the_worst_row_is_found_by_ascent(queries):
 @example(rows=np.zeros((1, 3)), own=np.array([[9.0, 0, 0], [9.0, 0, 0]]), copies=200)
 def test_a_user_with_any_number_of_rows_counts_as_one_row(queries, rows, own, copies):
     own = np.tile(own, (copies, 1))
-    users = np.array(["others"] * len(rows) + ["new"] * len(own))
+    users = np.array(["others"] * len(rows) + ["new"] * len(own), dtype=object)
     found = change(queries, np.vstack([rows, own]), rows, 2.0, users)
     assert max(found) <= 1.0
     if (own[:, 0] == 9.0).all():

@@ -141,5 +141,41 @@ def test_users_that_are_numbers_and_texts_are_refused(make_model, rows):
     """NumPy would make one user of 1 and "1"."""
     model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
     groups = [1, "1"] * (len(rows[1]) // 2)
-    with pytest.raises(InvalidData, match="texts and other values"):
+    with pytest.raises(InvalidData, match="str after int at position 1"):
         model.fit(*rows, batch_size=20, groups=groups, max_examples_per_user=2, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [2**63 + 1, 2**63 + 2, 11, 12, 13, 14],
+        [2**53, 2**53 + 1, 0, 7, 8, 9],
+        [np.int64(2**62), np.uint64(2**62 + 1), 11, 12, 13, 14],
+        ["a", "a\0", "b", "c", "d", ""],
+        [b"a", b"a\0", b"b", b"c", b"d", b""],
+    ],
+    ids=repr,
+)
+def test_distinct_users_stay_distinct(make_model, rows, groups):
+    """One row a user, all in the batch: epsilon of one step at z = 1 speaks of one user of six."""
+    model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
+    x, y = rows[0][:6], rows[1][:6]
+    model.fit(x, y, batch_size=6, verbose=0, groups=groups, max_examples_per_user=1)
+    assert model.plan.num_examples == 6 and model.plan.sampling_rate == 1.0
+    assert model.ledger.epsilon(1e-5) == pytest.approx(4.3772, abs=1e-3)
+
+
+@pytest.mark.parametrize("groups", [[2**53, 2**53 + 1, 0.5, 7, 8, 9], ["a", b"a", "b", "c", "d"]])
+def test_users_of_several_kinds_are_refused(make_model, rows, groups):
+    model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
+    x, y = rows[0][: len(groups)], rows[1][: len(groups)]
+    with pytest.raises(InvalidData, match=r"after .* at position"):
+        model.fit(x, y, batch_size=3, verbose=0, groups=groups, max_examples_per_user=1)
+    assert model.ledger.steps == 0
+
+
+def test_no_error_of_fit_shows_a_user(make_model, rows):
+    model = make_model(BUDGET)
+    with pytest.raises(InvalidValue, match="belong together") as found:
+        model.fit(*rows, batch_size=10, verbose=0, groups=["mallory"] * 200)
+    assert "mallory" not in str(found.value)
