@@ -75,6 +75,26 @@ def class_ids(labels: Any, logits: np.ndarray) -> np.ndarray:
     return _checked_ids(y, classes)
 
 
+def label_matrix(labels: Any, logits: np.ndarray) -> np.ndarray:
+    """0 or 1 for each label, int64, shape (n, K), as given or (None) as predicted.
+
+    Raises:
+        InvalidData: If the labels are not such a matrix.
+    """
+    if labels is None:
+        return (logits > 0.0).astype(np.int64)
+    y = np.asarray(labels)
+    if y.ndim == 1 and logits.shape[1] == 1:
+        y = y[:, None]
+    if y.shape != logits.shape or not (y.dtype.kind in "biuf" and ((y == 0) | (y == 1)).all()):
+        raise InvalidData(
+            f"The labels of a multilabel model must be 0 or 1, shape {logits.shape}",
+            received=y.shape,
+            fix="Pass one column a label",
+        )
+    return y.astype(np.int64)
+
+
 def logit_margins(logits: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """``z_k - z_i`` for class k of each row, shape (n, K), infinite at i = k; ``(n, 1)`` if K = 1.
 
@@ -93,7 +113,9 @@ def logit_margins(logits: np.ndarray, ids: np.ndarray) -> np.ndarray:
 def _from_one_hot(rows: np.ndarray) -> np.ndarray:
     if not (((rows == 0) | (rows == 1)).all() and (rows.sum(axis=1) == 1).all()):
         raise InvalidData(
-            "Labels with one column a class must be one-hot", fix="Pass class ids instead"
+            "Labels with one column a class must be one-hot",
+            fix="Pass class ids instead; if a row may have several labels, certify each label by "
+            'certify(model, x, y, task="multilabel")',
         )
     return rows.argmax(axis=1)
 

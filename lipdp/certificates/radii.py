@@ -5,7 +5,7 @@ For ``||x' - x|| <= r``, ``||c(x') - c(x)|| <= l r + 2 e``. The margin between c
 ``<u_k - u_i, c>`` with unit vectors u, and ``||u_k - u_i|| = sqrt(2)``, so it moves by at most
 ``sqrt(2) (l r + 2 e)`` and stays positive while r is below ``(margin / sqrt(2) - 2 e) / l``. If
 only each logit alone is l-Lipschitz the margin moves by ``2 l r + 2 sqrt(2) e``; a single logit
-moves by ``l r + 2 e``.
+moves by ``l r + 2 e``, and so keeps its sign while r is below ``(|logit| - 2 e) / l``.
 
 Source: Y. Tsuzuku, I. Sato, M. Sugiyama, Lipschitz-Margin Training, NeurIPS 2018; the rounding term
 is ours. Every operation below is one IEEE operation in float64 followed by one step of
@@ -19,7 +19,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lipdp.certificates._margins import class_ids, logit_margins, logit_matrix, non_negative
+from lipdp.certificates._margins import (
+    class_ids,
+    label_matrix,
+    logit_margins,
+    logit_matrix,
+    non_negative,
+)
 from lipdp.errors import InvalidValue
 from lipdp.rounding import gamma, unit_roundoff
 
@@ -107,6 +113,62 @@ def pairwise_radii(
         products = np.nextafter(rest * distances, np.inf)
     slopes = np.where((distances == 0.0) | (rest == 0.0), 0.0, products)
     return _quotient(_less(logit_margins(z, ids), noise), slopes[ids]).min(axis=1)
+
+
+def label_radii(
+    logits: Any, labels: Any = None, *, lipschitz: Any, error: float = 0.0
+) -> np.ndarray:
+    """Certified radius of each label of each sample: ``(|z_k| - 2 e) / l_k``.
+
+    Args:
+        logits: Shape (n, K); label k is there if its logit is above 0. A row with a non-finite
+            entry has radius 0.
+        labels: 0 or 1 for each label, shape (n, K). A label whose prediction is wrong has radius
+            0. Without labels the predicted ones are certified.
+        lipschitz: Lipschitz constant of each logit, one for all or shape (K,).
+        error: Bound of ``||computed logits - exact logits||`` over all inputs.
+
+    Returns:
+        Float64 radii, shape (n, K). No perturbation of Euclidean norm strictly below radius
+        ``[i, k]`` changes label k of sample i.
+
+    Raises:
+        InvalidValue: If a number is outside its domain.
+        InvalidData: If logits or labels have the wrong shape or values.
+    """
+    z = logit_matrix(logits, one_logit=False)
+    noise = 2.0 * non_negative("error", error)
+    slopes = np.asarray([non_negative("lipschitz", one) for one in np.ravel(lipschitz)])
+    if len(slopes) not in (1, z.shape[1]):
+        raise InvalidValue(
+            "lipschitz must be one number, or one for each logit",
+            received=(len(slopes), z.shape[1]),
+            fix="Pass a vector of shape (K,)",
+        )
+    margins = np.where(label_matrix(labels, z) == 1, z, -z)
+    finite = np.isfinite(z).all(axis=1, keepdims=True)
+    return _quotient(_less(np.where(finite, margins, -np.inf), noise), slopes)
+
+
+def label_slopes(head_kernel: Any, *, lipschitz_rest: float) -> np.ndarray:
+    """Lipschitz constant of each logit through a dense last layer: ``l_rest ||w_k||``.
+
+    Args:
+        head_kernel: Kernel of the last layer, shape (features, K).
+        lipschitz_rest: Lipschitz constant of everything before the last layer.
+
+    Returns:
+        Upper bounds, shape (K,).
+
+    Raises:
+        InvalidValue: If the constant is negative or NaN.
+    """
+    rest = non_negative("lipschitz_rest", lipschitz_rest)
+    kernel = np.asarray(head_kernel, dtype=np.float64)
+    if math.isinf(rest) or not np.isfinite(kernel).all():
+        return np.full(kernel.shape[-1], np.inf)
+    with np.errstate(over="ignore"):
+        return _up(rest * _norms(kernel))
 
 
 def _check_kind(kind: str) -> None:

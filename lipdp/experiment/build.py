@@ -98,6 +98,22 @@ def check_rates(config: RunConfig) -> None:
     _learning_rate(config.optimizer)
 
 
+def check_loss(config: RunConfig) -> None:
+    """Refuses a loss whose outputs are no classes: the label of a row is one class.
+
+    Raises:
+        InvalidConfig: If it is a loss of numbers or of several labels.
+        UnknownName: If there is no such loss.
+    """
+    task = LOSSES[config.loss.name].task
+    if task in ("regression", "multilabel"):
+        raise InvalidConfig(
+            f"The rows of a run have one class each, and the loss is for {task}",
+            received=config.loss.name,
+            fix="Use a loss of classes such as tempered_crossentropy, or train from Python",
+        )
+
+
 def _learning_rate(component: Component) -> float:
     rate = component.options.get("learning_rate", 0.01)
     is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
@@ -129,6 +145,7 @@ def check_options(config: RunConfig) -> None:
     _check_names("model", config.model, MODELS[config.model.name], 2, {"dtype"})
     loss, wrapping = _without(config.loss, *_WRAPPING)
     _check_names("loss", loss, LOSSES[loss.name], 0, wrapping)
+    check_loss(config)
     check_rates(config)
     optimizer, rate = _without(config.optimizer, "learning_rate")
     _check_names("optimizer", optimizer, _optimizer_class(optimizer.name), 0, rate)

@@ -57,7 +57,7 @@ class Features:
         whole = Sequential([*self.layers, *head.layers], name=head.name)
         copy = Sequential.from_config(whole.get_config())
         copy.set_weights(whole.get_weights())
-        copy._private.ledger = head.ledger
+        copy._private.ledger, copy._private.task = head.ledger, head.task
         return copy
 
 

@@ -42,7 +42,8 @@ def predict(run: Path, data: Path) -> pd.DataFrame:
     encoding = load_encoding(run / "schema.toml")
     model = load_model(run / "model.keras", compile=False)
     columns, rows = _encoded(data, encoding, model.layers[0].compute_dtype)
-    certificates = certify(*provable_part(model, rows))
+    task = getattr(model, "task", None)
+    certificates = certify(*provable_part(model, rows), task=task)
     scores = certificates.logits
     names = ["score"] if scores.shape[1] == 1 else [f"score_{c}" for c in encoding.classes]
     classes = np.asarray(encoding.classes, dtype=object)

@@ -19,6 +19,7 @@ from lipdp.experiment.build import (
     build_loss,
     build_model,
     build_optimizer,
+    check_loss,
     check_rates,
 )
 from lipdp.experiment.diverged import DivergenceCallback, check_scores, check_weights
@@ -77,6 +78,7 @@ def train(
             the ledger of the unfinished run. Or if another process trains the run.
     """
     check_rates(config)
+    check_loss(config)
     check_board(config.training.tensorboard, output)
     if config.training.method == "dp-sgd":
         check_dp_sgd(config)

@@ -49,7 +49,8 @@ def load_model(path: str | Path, **kwargs: Any) -> keras.Model:
 def save_for_release(model: keras.Model, path: str | Path) -> None:
     """Saves weights, architecture and ledger; optimizer and compilation stay out.
 
-    Keras writes the optimizer's state into every ``.keras`` file of a compiled model, so a copy
+    What the outputs mean by the loss (``model.task``), on which certificates depend, is kept. Keras
+    writes the optimizer's state into every ``.keras`` file of a compiled model, so a copy
     that was never compiled is saved.
 
     Args:
@@ -59,4 +60,5 @@ def save_for_release(model: keras.Model, path: str | Path) -> None:
     released = type(model).from_config(model.get_config())
     released.set_weights(model.get_weights())
     released._private.ledger = model.ledger
+    released._private.task = model.task
     released.save(path)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import keras
 import numpy as np
 
 from lipdp.errors import InvalidData, UnsafeSetting
+from lipdp.losses.base import LipschitzLoss, Reading
 from lipdp.privacy import PrivacyLedger
 from lipdp.training.state import PrivateState, read_ledger, write_ledger
 
@@ -21,6 +22,7 @@ else:
     _Base = object
 
 _KEY = "lipdp_shapes"
+_TASK = "lipdp_task"
 _LEGACY = (".h5", ".hdf5")
 
 
@@ -37,6 +39,17 @@ class SavedWithLedger(_Base):
 
         @property
         def _private(self) -> PrivateState: ...
+
+    @property
+    def task(self) -> Reading | None:
+        """What the outputs mean, by the loss of ``compile`` or as saved with the weights.
+
+        None if neither says it. Certificates depend on it: see ``lipdp.certify``.
+        """
+        loss = getattr(self, "loss", None)
+        if not isinstance(loss, LipschitzLoss) or not self.built or loss.positions is not None:
+            return self._private.task
+        return loss.task_for(int(self.output_shape[-1]))
 
     def save(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
         """As in Keras, with the ledger.
@@ -79,6 +92,8 @@ class SavedWithLedger(_Base):
         self._private.gather(self)
         write_ledger(self._private.ledger, store)
         store[_KEY] = np.frombuffer(_shapes(self).encode("utf-8"), dtype=np.uint8)
+        if self.task is not None:
+            store[_TASK] = np.frombuffer(self.task.encode("utf-8"), dtype=np.uint8)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the ledger: the larger count wins; without one the history is unknown.
@@ -87,7 +102,8 @@ class SavedWithLedger(_Base):
             InvalidData: If the ledger was edited, or the file is of a model with other weights.
         """
         self._private.ledger = read_ledger(self._private.ledger, store)
-        if _KEY not in set(store.keys()):
+        keys = set(store.keys())
+        if _KEY not in keys:
             return
         saved = np.asarray(store[_KEY]).tobytes().decode("utf-8", errors="replace")
         if saved != _shapes(self):
@@ -96,6 +112,12 @@ class SavedWithLedger(_Base):
                 received=saved,
                 fix="Load them into the model that they were saved from",
             )
+        self._private.task = _read_task(store) if _TASK in keys else None
+
+
+def _read_task(store: Any) -> Reading | None:
+    text = np.asarray(store[_TASK]).tobytes().decode("utf-8", errors="replace")
+    return next((task for task in get_args(Reading) if task == text), None)
 
 
 def check_format(path: Any) -> None:

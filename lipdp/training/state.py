@@ -12,6 +12,7 @@ import numpy as np
 
 from lipdp.certificates import CertifiedAccuracy
 from lipdp.errors import InvalidState, UnsafeSetting
+from lipdp.losses.base import Reading
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
 from lipdp.training.gate import StepGate
 from lipdp.training.plan import TrainingPlan
@@ -40,6 +41,7 @@ class PrivateState:
         gate: Lets the steps of the last ``fit`` run.
         certified: The metric that needs the present Lipschitz constant.
         compile_arguments: What the user passed to ``compile``.
+        task: What the outputs mean, as the file says that the weights were loaded from.
     """
 
     ledger: PrivacyLedger = field(default_factory=PrivacyLedger)
@@ -48,6 +50,7 @@ class PrivateState:
     gate: StepGate | None = None
     certified: CertifiedAccuracy | None = None
     compile_arguments: dict[str, Any] = field(default_factory=dict)
+    task: Reading | None = None
 
     def set_budget(self, budget: PrivacyBudget | None) -> None:
         """Takes a new budget; the ledger keeps counting under its adjacency.

@@ -29,7 +29,7 @@ def test_at_radius_zero_it_is_the_accuracy():
     assert found == (logits.argmax(axis=1) == labels).mean()
 
 
-@pytest.mark.parametrize("values", [[], [-1.0], [math.nan], [[1.0]], 1.0])
+@pytest.mark.parametrize("values", [[], [-1.0], [math.nan], [[[1.0]]], 1.0])
 def test_bad_radii_are_refused(values):
     with pytest.raises(InvalidData):
         certified_accuracy(values, 0.0)
