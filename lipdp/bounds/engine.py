@@ -14,6 +14,7 @@ section 3; the proof of each step is the chain rule and ``||A u|| <= ||A||_2 ||u
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -22,6 +23,7 @@ import numpy as np
 from lipdp.bounds.cotangent import Cotangent, joint_bound
 from lipdp.bounds.final import check_final
 from lipdp.bounds.graph import Graph, graph_of
+from lipdp.bounds.inference import InferenceStep, inference_steps
 from lipdp.bounds.steps import Step, forward_steps
 from lipdp.bounds.table import BoundRow, GradientBounds
 from lipdp.bounds.underflow import MULTIPLIED, is_mostly_lost, lost
@@ -90,9 +92,22 @@ def lipschitz_constant(model: keras.Model) -> float:
         UnsupportedLayer: If a layer has no proved bound.
     """
     graph = graph_of(model)
-    cotangents = _start(graph, 1.0)
-    for step in reversed(forward_steps(graph)):
-        _give(cotangents, step, step.pull_inference(cotangents[step.call.output]))
+    return constant_of(graph, inference_steps(graph))
+
+
+def constant_of(graph: Graph, steps: Sequence[InferenceStep], to: int | None = None) -> float:
+    """Lipschitz constant of the inference-mode map from the inputs to a tensor.
+
+    Args:
+        graph: Of a model.
+        steps: Its calls.
+        to: Key of the tensor; by default the output.
+    """
+    cotangents = _start(graph.output if to is None else to, 1.0)
+    for step in reversed(steps):
+        # Behind the tensor, and beside it, nothing reads it.
+        if step.call.output in cotangents:
+            _give(cotangents, step, step.pull(cotangents[step.call.output]))
     return HOST * joint_bound([cotangents[key] for key in graph.inputs])
 
 
@@ -123,16 +138,16 @@ def _num_outputs(shape: tuple[int, ...], loss: LipschitzLoss) -> int:
     return int(shape[-1])
 
 
-def _start(graph: Graph, g: float) -> dict[int, Cotangent]:
+def _start(output: int, g: float) -> dict[int, Cotangent]:
     cotangents: dict[int, Cotangent] = defaultdict(Cotangent)
-    cotangents[graph.output] = Cotangent(g)
+    cotangents[output] = Cotangent(g)
     return cotangents
 
 
 def _backward(
     graph: Graph, steps: list[Step], g_output: float
 ) -> tuple[dict[int, float], list[BoundRow]]:
-    cotangents = _start(graph, g_output)
+    cotangents = _start(graph.output, g_output)
     totals: dict[int, float] = defaultdict(float)
     rows: list[BoundRow] = []
     readers = Counter(key for step in steps for key in step.call.inputs)
@@ -165,7 +180,9 @@ def _check_count(step: Step, bounds: list[float]) -> None:
         )
 
 
-def _give(cotangents: dict[int, Cotangent], step: Step, parts: list[Cotangent]) -> None:
+def _give(
+    cotangents: dict[int, Cotangent], step: Step | InferenceStep, parts: list[Cotangent]
+) -> None:
     for key, given in zip(step.call.inputs, parts, strict=True):
         cotangents[key] = cotangents[key] + given
 

@@ -26,7 +26,6 @@ class Step(abc.ABC):
         call: The call.
         unit: Unit round-off in which it computes.
         slack: Relative rounding slack of all its bounds.
-        forward_slack: Of its output alone.
         jacobian: Bound of the Jacobian norm in training, the greatest over the inputs.
         lost: What its tensors may lose by underflow, at norms 0; see ``lipdp.bounds.underflow``.
         x_lost: The same of its output, at the norms that it reads.
@@ -36,7 +35,6 @@ class Step(abc.ABC):
     call: Call
     unit: float
     slack: float
-    forward_slack: float
     jacobian: float
     lost: float
     x_lost: float
@@ -54,14 +52,6 @@ class Step(abc.ABC):
     @abc.abstractmethod
     def pull(self, cotangent: Cotangent) -> list[Cotangent]:
         """The cotangent of each input in training."""
-
-    @abc.abstractmethod
-    def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
-        """The same in exact arithmetic, in inference mode and at the present weights."""
-
-    @abc.abstractmethod
-    def push_error(self, errors: list[float]) -> float:
-        """Bound of the output's error that is due to errors of the inputs, in inference mode."""
 
     def _with_lost(self, given: Cotangent, g: float, of_vast: Callable[[], float]) -> Cotangent:
         """What is given on of a cotangent of norm g, and what is lost of it."""
@@ -99,14 +89,6 @@ class LayerStep(Step):
         of_vast = partial(self.rule.backward_bound, self.x, vast(g))
         return [self._with_lost(given, g, of_vast)]
 
-    def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
-        """The inference map has a constant."""
-        return [cotangent * self.rule.lipschitz(self.x)]
-
-    def push_error(self, errors: list[float]) -> float:
-        """The inference map has a constant."""
-        return times(self.rule.lipschitz(self.x), errors[0])
-
 
 @dataclass(frozen=True)
 class MergeStep(Step):
@@ -124,23 +106,16 @@ class MergeStep(Step):
         g, factors = cotangent.bound, self.rule.jacobians([vast(x) for x in self.xs])
         return [
             self._with_lost(given * (1.0 + self.slack), g, partial(times, factor, vast(g)))
-            for given, factor in zip(self.pull_inference(cotangent), factors, strict=True)
+            for given, factor in zip(self._shares(cotangent), factors, strict=True)
         ]
 
-    def pull_inference(self, cotangent: Cotangent) -> list[Cotangent]:
+    def _shares(self, cotangent: Cotangent) -> list[Cotangent]:
         """To each input its Jacobian, or its share of the whole."""
         factors = [usable(j, self.unit) for j in self.rule.jacobians(self.xs)]
         if self.rule.joint:
             whole = times(cotangent.bound, max(factors))
             return [part(self.call.output, i, whole) for i in range(len(factors))]
         return [cotangent * factor for factor in factors]
-
-    def push_error(self, errors: list[float]) -> float:
-        """Sums over the inputs, or the norm of all of them."""
-        factors = self.rule.jacobians(self.xs)
-        if self.rule.joint:
-            return times(max(factors), math.hypot(*errors))
-        return math.fsum(times(f, e) for f, e in zip(factors, errors, strict=True))
 
 
 def _usable(cotangent: Cotangent, unit: float) -> Cotangent:
@@ -168,47 +143,54 @@ def step_of(call: Call, xs: tuple[float, ...]) -> Step:
     """
     if is_merging(call.layer):
         return _merge_step(call, xs)
-    if len(xs) != 1:
+    check_single_input(call)
+    return _layer_step(call, xs[0])
+
+
+def check_single_input(call: Call) -> None:
+    """Refuses a layer of several inputs that is none of the known ones.
+
+    Raises:
+        UnsupportedLayer: If it is one.
+    """
+    if len(call.inputs) != 1:
         raise UnsupportedLayer(
             f"The layer {call.layer.name!r} merges several tensors and has no rule",
             received=type(call.layer).__name__,
             fix="Use Add, Average, Subtract, Concatenate or Multiply of keras.layers",
         )
-    return _layer_step(call, xs[0])
 
 
 def _layer_step(call: Call, x: float) -> LayerStep:
     rule = bounds_of(call.layer, call.shapes)
     unit = working_unit(call.layer)
-    forward, slack = _with_casts(rule.rounding(unit), call, unit)
+    slack = _with_casts(rule.rounding(unit), call, unit)
     bound, jacobian = rule.forward_bound(x), rule.backward_bound(x, 1.0)
     lost = lost_by(call, jacobian)
     x_lost = unless_zero(lost * with_size(x, bound), bound, lambda: rule.forward_bound(vast(x)))
     x_out = usable(times(bound, 1.0 + slack) + x_lost, unit)
-    return LayerStep(call, unit, slack, forward, jacobian, lost, x_lost, x_out, rule, x)
+    return LayerStep(call, unit, slack, jacobian, lost, x_lost, x_out, rule, x)
 
 
 def _merge_step(call: Call, xs: tuple[float, ...]) -> MergeStep:
     rule = merge_bounds_of(call.layer, call.shapes)
     unit = working_unit(call.layer)
-    forward, slack = _with_casts(rule.rounding(unit), call, unit)
+    slack = _with_casts(rule.rounding(unit), call, unit)
     bound, jacobian = rule.forward_bound(xs), max(rule.jacobians(xs))
     lost = lost_by(call, max(rule.jacobians([1.0 + x for x in xs])))
     size = with_size(max(xs), bound)
     x_lost = unless_zero(lost * size, bound, lambda: rule.forward_bound([vast(x) for x in xs]))
     x_out = usable(times(bound, 1.0 + slack) + x_lost, unit)
-    return MergeStep(call, unit, slack, forward, jacobian, lost, x_lost, x_out, rule, xs)
+    return MergeStep(call, unit, slack, jacobian, lost, x_lost, x_out, rule, xs)
 
 
-def _with_casts(slack: float, call: Call, unit: float) -> tuple[float, float]:
-    """Slacks of the output and of all, with the casts to the layer's dtype and back.
+def _with_casts(slack: float, call: Call, unit: float) -> float:
+    """The slack with the casts to the layer's dtype and back.
 
     A cast rounds each entry once, by the unit of the narrower dtype; from float32 to float64 it is
     exact, and its gradient's is not.
     """
     others = [given for given in call.given if given != call.layer.compute_dtype]
     units = [unit_roundoff(given) for given in others if given in ("float32", "float64")]
-    narrowed = len(units) < len(others) or any(u < unit for u in units)
-    once, back = gamma(1, unit), gamma(1, max([unit, *units]))
-    forward = (1.0 + slack) * (1.0 + once) - 1.0 if narrowed else slack
-    return forward, (1.0 + slack) * (1.0 + back) - 1.0 if others else slack
+    back = gamma(1, max([unit, *units]))
+    return (1.0 + slack) * (1.0 + back) - 1.0 if others else slack

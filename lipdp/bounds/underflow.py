@@ -29,6 +29,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import keras
+
 from lipdp.bounds.graph import Call
 from lipdp.bounds.rules.affine import weight_bound
 from lipdp.projections import frobenius_norm_bound
@@ -54,8 +56,22 @@ def lost_by(call: Call, jacobian: float) -> float:
         call: Of the layer.
         jacobian: Bound of its Jacobian norm; an infinite one passes nothing on that has a bound.
     """
+    return _lost_by(call, jacobian, lambda v: weight_bound(v, frobenius_norm_bound))
+
+
+def lost_at_present(call: Call, lipschitz: float) -> float:
+    """The same in inference mode, at the weights of now.
+
+    Args:
+        call: Of the layer.
+        lipschitz: Bound of its Lipschitz constant there.
+    """
+    return _lost_by(call, lipschitz, lambda v: frobenius_norm_bound(keras.ops.convert_to_numpy(v)))
+
+
+def _lost_by(call: Call, jacobian: float, norm: Callable[[Any], float]) -> float:
     weights = [math.prod(v.shape) for v in call.layer.weights]
-    gains = [jacobian, *_kernel_norms(call.layer)] if jacobian > 0.0 else []
+    gains = [jacobian, *_kernel_norms(call.layer, norm)] if jacobian > 0.0 else []
     return lost(max(call.shapes.entries, *weights, 1), *gains)
 
 
@@ -64,10 +80,10 @@ def lost(entries: int, *gains: float) -> float:
     return _LOST * entries**1.5 * max([1.0, *(gain for gain in gains if math.isfinite(gain))])
 
 
-def _kernel_norms(layer: Any) -> list[float]:
+def _kernel_norms(layer: Any, norm: Callable[[Any], float]) -> list[float]:
     """Of a layer of several kernels, which multiplies by one what it lost at another."""
     kernels = [v for v in layer.weights if len(v.shape) > 1]
-    return [weight_bound(v, frobenius_norm_bound) for v in kernels] if len(kernels) > 1 else []
+    return [norm(v) for v in kernels] if len(kernels) > 1 else []
 
 
 def with_size(size: float, made: float = 0.0) -> float:

@@ -25,7 +25,7 @@ import keras
 from lipdp.errors import InvalidValue
 from lipdp.losses.base import LipschitzLoss, Reading
 
-_TASKS = get_args(Reading)
+_TASKS: tuple[Reading, ...] = get_args(Reading)
 
 _CLASSES = ("CategoricalCrossentropy", "SparseCategoricalCrossentropy", "CategoricalHinge")
 _SIGNS = ("Hinge", "SquaredHinge")
@@ -85,7 +85,7 @@ def _checked(asked: Any) -> Reading | None:
 
 
 def _named(task: Any) -> Reading | None:
-    return task if isinstance(task, str) and task in _TASKS else None
+    return next((known for known in _TASKS if known == task), None)
 
 
 def _listed() -> str:

@@ -18,7 +18,8 @@ class CertifiedAccuracy(keras.metrics.Metric):
 
     A sample counts if its margin is above ``sqrt(2) (l r + 2 e)`` (one logit: ``l r + 2 e``), which
     is ``radii(...) > radius``; the threshold is rounded up to float32 and the comparison is strict,
-    so rounding never adds a sample.
+    so rounding never adds a sample. Where ``l r + 2 e`` is infinite nothing can be proved, and the
+    result is NaN instead of 0.
 
     Args:
         radius: Euclidean norm of the perturbations, in units of the model's input.
@@ -62,6 +63,11 @@ class CertifiedAccuracy(keras.metrics.Metric):
         exact = (_threshold(self.radius, lipschitz, error, single=s) for s in (True, False))
         self.thresholds.assign(np.array(list(exact), dtype="float32"))
 
+    @property
+    def proves(self) -> bool:
+        """Whether a margin, however large, proves anything under the present constants."""
+        return math.isfinite(_threshold(self.radius, self.lipschitz, self.error, single=False))
+
     def reset_state(self) -> None:
         """Forgets the samples, not the constants."""
         self.total.assign(0.0)
@@ -89,8 +95,10 @@ class CertifiedAccuracy(keras.metrics.Metric):
         self.count.assign_add(ops.sum(weight))
 
     def result(self) -> Any:
-        """Certified fraction so far; 0 before the first sample."""
-        return ops.divide_no_nan(self.total, self.count)
+        """Certified fraction so far; 0 before the first sample, NaN if nothing can be proved."""
+        fraction = ops.divide_no_nan(self.total, self.count)
+        proves = ops.all(ops.isfinite(ops.convert_to_tensor(self.thresholds)))
+        return ops.where(proves, fraction, ops.full_like(fraction, math.nan))
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
@@ -106,7 +114,8 @@ def _threshold(radius: float, lipschitz: float, error: float, *, single: bool) -
     moved = 0.0 if radius == 0.0 else lipschitz * radius
     exact = (moved + 2.0 * error) * (1.0 if single else math.sqrt(2.0))
     # Three roundings in float64 are far below one step of float32.
-    return float(np.nextafter(np.float32(exact), np.float32(np.inf))) if exact else 0.0
+    with np.errstate(over="ignore"):
+        return float(np.nextafter(np.float32(exact), np.float32(np.inf))) if exact else 0.0
 
 
 def _binary_margin(y_true: Any, z: Any) -> Any:

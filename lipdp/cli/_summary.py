@@ -57,4 +57,5 @@ def _metrics(
     certified = dict.fromkeys(
         (f"certified at {c.radius:g}", c.accuracy, c.auroc, c.unit) for c in result.certified
     )
-    return [*rows, *certified]
+    unknown = [("certified", None, None, result.uncertified)] if result.uncertified else []
+    return [*rows, *certified, *unknown]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import pandas as pd
@@ -11,6 +14,7 @@ import pandas as pd
 from lipdp.bounds import numerical_error
 from lipdp.certificates import (
     Certificates,
+    UncertifiedWarning,
     auroc,
     certified_accuracy,
     certified_auroc,
@@ -43,10 +47,17 @@ def held_out_metrics(certificates: Certificates, rows: Rows) -> TestMetrics:
     )
 
 
+def certificates_of(model: keras.Model, x: Any, y: Any = None) -> Certificates:
+    """As ``certify``, without its warning: whoever calls this says the reason."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncertifiedWarning)
+        return certify(model, x, y, task=getattr(model, "task", None))
+
+
 def certified_at(
     model: keras.Model, certificates: Certificates, rows: Rows, radii: Sequence[float]
 ) -> list[Certified]:
-    """What stays right at each radius.
+    """What stays right at each radius; empty if nothing can be proved about any row.
 
     Args:
         model: The model.
@@ -54,6 +65,8 @@ def certified_at(
         rows: The rows of the run.
         radii: In the unit of the rows' encoding.
     """
+    if not certificates.proved.any():
+        return []
     error = numerical_error(model)
     return [_certified(certificates, rows, radius, error) for radius in radii]
 
@@ -68,13 +81,14 @@ def measure_on_test_rows(run: Path) -> tuple[TestMetrics, list[Certified]]:
     rows = prepare_rows(config)
     model = load_model(run / "model.keras", compile=False)
     part, x_test = provable_part(model, rows.x_test)
-    certificates = certify(part, x_test, rows.y_test)
+    certificates = certificates_of(part, x_test, rows.y_test)
     rows, radii = with_facts(config, rows), config.certificates.radii
     return held_out_metrics(certificates, rows), certified_at(part, certificates, rows, radii)
 
 
 def _certified(certificates: Certificates, rows: Rows, radius: float, error: float) -> Certified:
     binary = certificates.logits.shape[1] == 1
+    everywhere = math.isfinite(certificates.lipschitz) and math.isfinite(error)
     scores = certificates.logits[:, 0]
     return Certified(
         radius=radius,
@@ -83,6 +97,6 @@ def _certified(certificates: Certificates, rows: Rows, radius: float, error: flo
         auroc=certified_auroc(
             scores, rows.y_test, lipschitz=certificates.lipschitz, radius=radius, error=error
         )
-        if binary
+        if binary and everywhere
         else None,
     )

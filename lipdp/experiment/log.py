@@ -64,6 +64,8 @@ class RunLog:
             f"epsilon {decimals_up(spent.epsilon)} at delta {spent.delta:g}, {spent.steps} steps"
         )
         self.note(f"test accuracy {test.accuracy:.4f} on {test.rows} held-out rows")
+        if result.uncertified:
+            self.note(result.uncertified)
         reason = not_private_reason(result)
         if reason:
             self.note(f"NOT PRIVATE: {reason}")

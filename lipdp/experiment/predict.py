@@ -28,7 +28,8 @@ def predict(run: Path, data: Path) -> pd.DataFrame:
     Returns:
         One row a row of the data: ``file`` if it is an image file, ``prediction`` (a class of the
         schema), a ``score`` column for each logit, and ``certified_radius`` (L2, in the unit of the
-        run's certificates) within which the prediction stays the same.
+        run's certificates) within which the prediction stays the same: 0 if its margin is within
+        the rounding error, missing where nothing can be proved, of which a warning says why.
 
     Raises:
         InvalidData: If the folder is no run, or the rows do not fit the schema.
@@ -42,14 +43,14 @@ def predict(run: Path, data: Path) -> pd.DataFrame:
     encoding = load_encoding(run / "schema.toml")
     model = load_model(run / "model.keras", compile=False)
     columns, rows = _encoded(data, encoding, model.layers[0].compute_dtype)
-    task = getattr(model, "task", None)
-    certificates = certify(*provable_part(model, rows), task=task)
+    certificates = certify(*provable_part(model, rows), task=getattr(model, "task", None))
     scores = certificates.logits
     names = ["score"] if scores.shape[1] == 1 else [f"score_{c}" for c in encoding.classes]
     classes = np.asarray(encoding.classes, dtype=object)
     columns["prediction"] = classes[certificates.predictions]
     columns.update(zip(names, scores.T, strict=True))
-    return pd.DataFrame({**columns, "certified_radius": certificates.radii})
+    known = np.where(certificates.proved, certificates.radii, np.nan)
+    return pd.DataFrame({**columns, "certified_radius": known})
 
 
 def _encoded(data: Path, encoding: Encoding, dtype: str) -> tuple[dict[str, Any], Any]:

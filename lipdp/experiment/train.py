@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +12,7 @@ import keras
 import pandas as pd
 
 from lipdp._version import __version__
-from lipdp.certificates import certify
+from lipdp.certificates import UncertifiedWarning
 from lipdp.config import RunConfig, dump_config
 from lipdp.experiment.baseline import logistic_regression
 from lipdp.experiment.build import (
@@ -33,7 +34,7 @@ from lipdp.experiment.features import (
     without_features,
 )
 from lipdp.experiment.folder import RunFolder
-from lipdp.experiment.held_out import certified_at, held_out_metrics
+from lipdp.experiment.held_out import certificates_of, certified_at, held_out_metrics
 from lipdp.experiment.log import RunLog
 from lipdp.experiment.outcome import Listener, TrainOutcome
 from lipdp.experiment.preprocess import first_layers, private_statistics
@@ -189,7 +190,9 @@ def _fit(
 ) -> pd.DataFrame:
     training = config.training
     log.on_message(f"calibrating the noise for {len(rows.x_train)} training rows")
-    with unfinished.ended_by_budget(), stop.watching():
+    with unfinished.ended_by_budget(), stop.watching(), warnings.catch_warnings():
+        # The result says it.
+        warnings.simplefilter("ignore", UncertifiedWarning)
         model.fit(
             rows.x_train,
             rows.y_train,
@@ -217,7 +220,7 @@ def _result(
     model = trained.model
     check_weights(model, unfinished.ledger_path)
     part, x_test = provable_part(whole_model(model, rows), without_features(rows).x_test)
-    certificates = certify(part, x_test, rows.y_test)
+    certificates = certificates_of(part, x_test, rows.y_test)
     check_scores(certificates, model, unfinished.ledger_path)
     return RunResult(
         name=name,
@@ -234,6 +237,7 @@ def _result(
         versions=_versions(),
         method=config.training.method,
         peak_memory_bytes=trained.peak_memory_bytes,
+        uncertified=certificates.reason,
     )
 
 

@@ -19,7 +19,7 @@ from lipdp.layers._shapes import sample_shape
 from lipdp.layers._windows import Windows
 from lipdp.projections import BjorckProjection, Projection
 from lipdp.projections._checks import count
-from lipdp.rounding import gamma, product_slack
+from lipdp.rounding import gamma, product_slack, times
 
 
 class KernelLayer(LinearLayer):
@@ -102,17 +102,29 @@ class KernelLayer(LinearLayer):
         """Proved norm at the present kernel, by counting or by Fourier analysis."""
         return self._geometry.norm(self._values()) * self._scale * (1.0 + 2.0**-50)
 
+    def inference_error(self, x: float, unit: float) -> float:
+        """``gamma(n) || |A| || x``, n the length of the longest inner product."""
+        kernel, geometry = self._values(), self._geometry
+        absolute = geometry.absolute_norm(kernel) * self._scale * (1.0 + 2.0**-50)
+        return times(gamma(self._inner() + 8, unit), absolute, x)
+
     def rounding(self, unit: float) -> float:
         """Slack of the longest inner product among forward, backward and kernel gradient."""
         kernel, geometry = self._values(), self._geometry
         within = math.prod(kernel.shape[:-1])
-        out = kernel.shape[-1] // geometry.groups
-        inner = max(within, geometry.kappa * out, geometry.taps * out) + 8
-        side = float(min(within, out))
+        side = float(min(within, kernel.shape[-1] // geometry.groups))
         if not self.trainable_variables and self._set_norm() > 0.0:
             absolute = geometry.absolute_norm(kernel) * self._scale
             side = max(side, (absolute / self._set_norm()) ** 2)
-        return max(product_slack(inner, side, unit), gamma(geometry.positions + 8, unit))
+        products = product_slack(self._inner() + 8, side, unit)
+        return max(products, gamma(geometry.positions + 8, unit))
+
+    def _inner(self) -> int:
+        """Length of the longest inner product, forward or backward."""
+        kernel, geometry = self._values(), self._geometry
+        out = kernel.shape[-1] // geometry.groups
+        within = math.prod(kernel.shape[:-1])
+        return max(within, geometry.kappa * out, geometry.taps * out)
 
     def _values(self) -> np.ndarray:
         """The kernel as the geometry reads it."""

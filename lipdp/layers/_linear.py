@@ -45,6 +45,10 @@ class LinearLayer(LipschitzLayer):
         """Proved norm at the present weight."""
         return self.constraint.bound_of(self._present())
 
+    def inference_bound(self, x: float) -> float:
+        """``||W|| x`` at the present weight."""
+        return times(self.lipschitz(x), x)
+
     def _set_norm(self) -> float:
         """Norm of every map that training can visit, a present one outside its set included."""
         if not self.trainable_variables:

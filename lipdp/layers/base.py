@@ -6,7 +6,7 @@ import abc
 
 import keras
 
-from lipdp.rounding import gamma
+from lipdp.rounding import gamma, times
 
 
 class LipschitzLayer(keras.layers.Layer, abc.ABC):
@@ -49,6 +49,23 @@ class LipschitzLayer(keras.layers.Layer, abc.ABC):
         constant than the constraint set override it.
         """
         return self.backward_bound(x, 1.0)
+
+    def inference_bound(self, x: float) -> float:
+        """Bound of ``||f(t)||`` over ``||t|| <= x`` in inference mode, at the present weights.
+
+        This is what certificates use. Layers with weights override it; without that they are
+        certified only while their weights lie in the set that ``forward_bound`` is about.
+        """
+        return self.forward_bound(x)
+
+    def inference_error(self, x: float, unit: float) -> float:
+        """How far f as computed may be from f there, beside what underflows.
+
+        Args:
+            x: Bound of the norm of the input.
+            unit: Unit round-off of the layer's dtype.
+        """
+        return times(self.rounding(unit), self.inference_bound(x))
 
     def rounding(self, unit: float) -> float:
         """Relative slack s: each bound above, times 1 + s, holds for the computed values.

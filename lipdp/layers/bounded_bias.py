@@ -68,8 +68,15 @@ class BoundedBias(LipschitzLayer):
         """The gradient is a sum over positions, exact up to ``gamma(S) sum |g_s|``."""
         return gamma(self._positions + 2, unit)
 
+    def inference_bound(self, x: float) -> float:
+        """``x + sqrt(S) ||b||`` at the present bias."""
+        return x + math.sqrt(self._positions) * self._present_norm()
+
+    def _present_norm(self) -> float:
+        return self.constraint.bound_of(ops.convert_to_numpy(self.bias))
+
     def _set_norm(self) -> float:
-        present = self.constraint.bound_of(ops.convert_to_numpy(self.bias))
+        present = self._present_norm()
         trained = bool(self.trainable_variables)
         return max(present, self.constraint.norm_bound) if trained else present
 

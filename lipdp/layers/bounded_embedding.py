@@ -118,6 +118,10 @@ class BoundedEmbedding(LipschitzLayer):
         """None is known."""
         return math.inf
 
+    def inference_bound(self, x: float) -> float:
+        """``sqrt(T)`` times the greatest norm of a present row."""
+        return times(math.sqrt(self._tokens), self._present_norm())
+
     def rounding(self, unit: float) -> float:
         """The gradient of a row is a sum of up to T terms, exact up to ``gamma(T) sum |g_t|``."""
         return gamma(self._tokens + 2, unit)
@@ -127,9 +131,12 @@ class BoundedEmbedding(LipschitzLayer):
         trained = bool(self.trainable_variables)
         if self.constraint is None and trained:
             return math.inf
+        present = self._present_norm()
+        return max(present, self.constraint.norm_bound) if trained and self.constraint else present
+
+    def _present_norm(self) -> float:
         ball = self.constraint or ChannelBall(axis=0)
-        present = ball.bound_of(ops.convert_to_numpy(self.table))
-        return max(present, ball.norm_bound) if trained else present
+        return ball.bound_of(ops.convert_to_numpy(self.table))
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

@@ -81,8 +81,9 @@ class RunResult(Record):
 
     ``method`` is how it was trained: "clipless" (this package's), "dp-sgd" (with clipping) or
     "none" (without privacy). ``peak_memory_bytes`` is the largest resident memory of the process.
-    ``interrupted`` says that the training was stopped early and can go on; every number is that of
-    the steps so far.
+    ``certified`` is empty where nothing can be proved about any row; ``uncertified`` says of how
+    many rows that is so, and why. ``interrupted`` says that the training was stopped early and can
+    go on; every number is that of the steps so far.
     """
 
     name: str
@@ -100,6 +101,7 @@ class RunResult(Record):
     method: str = "clipless"
     peak_memory_bytes: int | None = None
     interrupted: bool = False
+    uncertified: str = ""
 
     def save(self, path: Path) -> None:
         """Writes the result as JSON."""

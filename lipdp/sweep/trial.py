@@ -141,7 +141,10 @@ def measured(result: RunResult, metric: str) -> float:
     known = {"accuracy": result.test.accuracy, "auroc": result.test.auroc}
     value = {**known, "certified_accuracy": certified}[metric]
     if value is None:
-        raise InvalidData(f"The validation rows do not define {metric}", received=result.test.rows)
+        raise InvalidData(
+            f"The validation rows do not define {metric}",
+            received=result.uncertified or result.test.rows,
+        )
     return value
 
 

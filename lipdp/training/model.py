@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,11 @@ from lipdp.bounds import (
     GradientBounds,
     adaptive_clips,
     gradient_bounds,
+    inference_bounds,
     lipschitz_constant,
-    numerical_error,
 )
 from lipdp.bounds.rows import input_spec_of
+from lipdp.certificates import UncertifiedWarning
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
@@ -63,7 +65,8 @@ class PrivateTraining(SavedWithLedger):
             weighted_metrics: More metrics.
             privacy: The budget, or None for training without privacy.
             certified_radius: L2 radius, in units of the input, at which validation carries
-                ``val_certified_accuracy``; None leaves it out. Private classifiers only.
+                ``val_certified_accuracy``; None leaves it out. Private models of one class a row
+                only, and left out with a warning where nothing can be proved.
             **kwargs: Keras' other options.
 
         Raises:
@@ -233,13 +236,25 @@ class PrivateTraining(SavedWithLedger):
         return ops.sum(kept) / plan.mechanism.loss_divisor
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """As in Keras; certified accuracy uses the constants of the present weights."""
+        """As in Keras; certified accuracy uses the constants of the present weights.
+
+        Where nothing can be proved about any row it is left out of a dict and NaN in a list, and an
+        ``UncertifiedWarning`` says why.
+        """
         certified = self._private.certified
-        if certified is not None:
-            # Outside fit a layer may be another one than when the function was traced.
-            self.make_test_function(force="_use_cached_eval_dataset" not in kwargs)
-            certified.set_bounds(lipschitz_constant(self), numerical_error(self))
-        return super().evaluate(*args, **kwargs)
+        if certified is None:
+            return super().evaluate(*args, **kwargs)
+        # Outside fit a layer may be another one than when the function was traced.
+        self.make_test_function(force="_use_cached_eval_dataset" not in kwargs)
+        bounds = inference_bounds(self)
+        certified.set_bounds(bounds.lipschitz, bounds.error)
+        found = super().evaluate(*args, **kwargs)
+        if not certified.proves:
+            message = f"There is no certified accuracy: {bounds.reason}"
+            warnings.warn(message, UncertifiedWarning, stacklevel=2)
+            if isinstance(found, dict):
+                found.pop(certified.name, None)
+        return found
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """As in Keras; refused for a private model, whose batches are not the user's to choose."""

@@ -241,7 +241,8 @@ class TestLipschitz:
         assert 0 < gap <= numerical_error(low) + numerical_error(high)
         assert numerical_error(high) < 1e-12 < numerical_error(low) < 1e-3
 
-    def test_weights_outside_their_set_have_no_error_bound(self):
+    def test_weights_outside_their_set_count_by_their_own_norm(self):
         model = dense_net(6)
+        before = numerical_error(model)
         model.layers[1].kernel.assign(5.0 * np.eye(6, dtype="float32"))
-        assert numerical_error(model) == math.inf
+        assert 5.0 * before < 8.0 * numerical_error(model) < math.inf

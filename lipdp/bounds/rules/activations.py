@@ -212,6 +212,12 @@ class _LearnedSlopes:
     def rounding(self, unit: float) -> float:
         return gamma(self.shared + 8, unit)
 
+    def inference_bound(self, x: float) -> float:
+        return times(max(1.0, self.present), x)
+
+    def inference_error(self, x: float, unit: float) -> float:
+        return times(gamma(8, unit), self.inference_bound(x))
+
 
 def _prelu(layer: Any, shapes: Shapes) -> LayerBounds:
     _check_slopes(layer, shapes)

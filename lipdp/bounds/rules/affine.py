@@ -5,15 +5,52 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import keras
 
 from lipdp.bounds.final import check_final
-from lipdp.bounds.precision import working_unit
+from lipdp.bounds.precision import usable, working_unit
 from lipdp.bounds.rules.base import LayerBounds
-from lipdp.projections import Projection
-from lipdp.rounding import product_slack, times
+from lipdp.projections import Projection, frobenius_norm_bound
+from lipdp.rounding import gamma, product_slack, times
+
+
+@dataclass(frozen=True)
+class Present:
+    """The linear operator A of now, each number computed when it is asked for.
+
+    Attributes:
+        norm: Bound of ``||A||_2``.
+        absolute: Bound of ``|| |A| ||_2``, with all its entries made positive.
+        bias: Bound of ``||b||``, 0 without a bias.
+        roundings: Successive roundings of one entry of ``A x + b``.
+    """
+
+    norm: Callable[[], float]
+    absolute: Callable[[], float]
+    bias: Callable[[], float]
+    roundings: int
+
+
+def present_operator(
+    norm: Callable[[], float], absolute: Callable[[], float], bias: Any, inner: int
+) -> Present:
+    """The operator of now, of which each number is computed at most once.
+
+    Args:
+        norm: As in ``Present``.
+        absolute: As there.
+        bias: The variable, or None.
+        inner: Length of the longest inner product forward.
+    """
+
+    def bias_norm() -> float:
+        return 0.0 if bias is None else frobenius_norm_bound(keras.ops.convert_to_numpy(bias))
+
+    # One rounding more for the bias, and one to spare.
+    return Present(cache(norm), cache(absolute), cache(bias_norm), inner + 2)
 
 
 @dataclass(frozen=True)
@@ -26,7 +63,7 @@ class AffineBounds:
 
     Attributes:
         operator: Bound of ``||A(W)||_2`` for every W that training can visit.
-        present: Gives a bound of it for the W of now.
+        present: The operator of now.
         reach: Bound of ``||P(x)||_F / ||x||``; 1 for a dense layer.
         bias: Bound of ``||b||``, 0 without a bias.
         positions: Number S of positions of the output.
@@ -36,7 +73,7 @@ class AffineBounds:
     """
 
     operator: float
-    present: Callable[[], float]
+    present: Present
     reach: float
     bias: float
     positions: int
@@ -57,11 +94,30 @@ class AffineBounds:
         return [b for b, trained in zip(bounds, self.trained, strict=False) if trained]
 
     def lipschitz(self, x: float) -> float:
-        return times(self.present(), self.activation.lipschitz(self._seen(x)))
+        return times(self.present.norm(), self.activation.lipschitz(self._seen_now(x)))
 
     def rounding(self, unit: float) -> float:
         # Of the activation, and of the products backward; those forward are in what it sees.
         return (1.0 + self.slack) * (1.0 + self.activation.rounding(unit)) - 1.0
+
+    def inference_bound(self, x: float) -> float:
+        return self.activation.inference_bound(self._seen_now(x))
+
+    def inference_error(self, x: float, unit: float) -> float:
+        """The products err by ``gamma (|A| |x| + |b|)``, which the activation multiplies.
+
+        What it sees is bounded all the same where its own output has a ceiling.
+        """
+        now = self.present
+        products = times(now.absolute(), x) + math.sqrt(self.positions) * now.bias()
+        products = times(gamma(now.roundings, unit), products)
+        seen = usable(self._seen_now(x) + products, unit)
+        inherited = times(self.activation.lipschitz(seen), products)
+        return inherited + self.activation.inference_error(seen, unit)
+
+    def _seen_now(self, x: float) -> float:
+        """Bound of the norm of what the activation sees, exactly computed, at present weights."""
+        return times(self.present.norm(), x) + math.sqrt(self.positions) * self.present.bias()
 
     def _seen(self, x: float) -> float:
         """Bound of the norm of what the activation sees, as computed: its slope depends on it."""

@@ -27,6 +27,10 @@ class LayerBounds(Protocol):
 
     def rounding(self, unit: float) -> float: ...
 
+    def inference_bound(self, x: float) -> float: ...
+
+    def inference_error(self, x: float, unit: float) -> float: ...
+
 
 class MergeBounds(Protocol):
     """Bounds of a weightless layer of several inputs, with norms at most ``xs``.
@@ -94,3 +98,11 @@ class Weightless:
 
     def rounding(self, unit: float) -> float:
         return gamma(self.roundings, unit)
+
+    def inference_bound(self, x: float) -> float:
+        if math.isinf(x):
+            return math.inf
+        return min(self.offset + times(self.inference, x), self.ceiling)
+
+    def inference_error(self, x: float, unit: float) -> float:
+        return times(self.rounding(unit), self.inference_bound(x))

@@ -15,7 +15,13 @@ import keras
 import numpy as np
 
 from lipdp.bounds.rules.activations import activation_bounds
-from lipdp.bounds.rules.affine import AffineBounds, affine_slack, projection_of, trained_flags
+from lipdp.bounds.rules.affine import (
+    AffineBounds,
+    affine_slack,
+    present_operator,
+    projection_of,
+    trained_flags,
+)
 from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless
 from lipdp.bounds.rules.dense import bias_bound, check_plain_kernel
 from lipdp.bounds.rules.pooling import check_channels_last
@@ -43,6 +49,10 @@ class _Kernel:
     def present(self) -> float:
         """Norm of the convolution by the kernel of now."""
         return self.geometry.norm(self.values())
+
+    def absolute(self) -> float:
+        """The same with all entries of the kernel made positive."""
+        return self.geometry.absolute_norm(self.values())
 
     def operator(self) -> float:
         """Norm of it for every kernel that training can visit, the present one included.
@@ -82,7 +92,7 @@ def _affine(
     layer: Any,
     kernel: _Kernel,
     *,
-    bias: float,
+    bias: Any,
     positions: int,
     trained: tuple[bool, ...],
     after: LayerBounds,
@@ -91,9 +101,9 @@ def _affine(
     summed = max(positions, kernel.geometry.positions)
     return AffineBounds(
         operator=operator,
-        present=kernel.present,
+        present=present_operator(kernel.present, kernel.absolute, bias, kernel.inner()),
         reach=math.sqrt(kernel.geometry.kappa),
-        bias=bias,
+        bias=bias_bound(bias),
         positions=positions,
         trained=trained,
         activation=after,
@@ -134,7 +144,7 @@ def _from_kernel(layer: Any, shapes: Shapes, kernel: _Kernel) -> LayerBounds:
     return _affine(
         layer,
         kernel,
-        bias=bias_bound(layer),
+        bias=layer.bias,
         positions=shapes.positions,
         trained=trained_flags(layer.kernel, layer.bias),
         after=activation_bounds(layer.activation, shapes, layer),
@@ -162,10 +172,21 @@ class _Chain:
         return self.first.parameter_bounds(x, inner) + self.second.parameter_bounds(between, g)
 
     def lipschitz(self, x: float) -> float:
-        return times(self.first.lipschitz(x), self.second.lipschitz(self.first.forward_bound(x)))
+        between = self.first.inference_bound(x)
+        return times(self.first.lipschitz(x), self.second.lipschitz(between))
 
     def rounding(self, unit: float) -> float:
         return (1.0 + self.first.rounding(unit)) * (1.0 + self.second.rounding(unit)) - 1.0
+
+    def inference_bound(self, x: float) -> float:
+        return self.second.inference_bound(self.first.inference_bound(x))
+
+    def inference_error(self, x: float, unit: float) -> float:
+        own = self.first.inference_error(x, unit)
+        between = self.first.inference_bound(x) + own
+        return times(self.second.lipschitz(between), own) + self.second.inference_error(
+            between, unit
+        )
 
 
 def _separable(layer: Any, shapes: Shapes) -> LayerBounds:
@@ -178,7 +199,7 @@ def _separable(layer: Any, shapes: Shapes) -> LayerBounds:
     first = _affine(
         layer,
         depthwise,
-        bias=0.0,
+        bias=None,
         positions=geometry.positions,
         trained=trained_flags(layer.depthwise_kernel),
         after=Weightless(),
@@ -186,7 +207,7 @@ def _separable(layer: Any, shapes: Shapes) -> LayerBounds:
     second = _affine(
         layer,
         pointwise,
-        bias=bias_bound(layer),
+        bias=layer.bias,
         positions=shapes.positions,
         trained=trained_flags(layer.pointwise_kernel, layer.bias),
         after=activation_bounds(layer.activation, shapes, layer),

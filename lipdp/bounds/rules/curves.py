@@ -84,6 +84,14 @@ class Pointwise:
     def rounding(self, unit: float) -> float:
         return gamma(self.curve.roundings, unit)
 
+    def inference_bound(self, x: float) -> float:
+        return self.forward_bound(x)
+
+    def inference_error(self, x: float, unit: float) -> float:
+        # The identity, max(t, 0) and |t| make no rounding of their own.
+        exact = self.curve is LINEAR and x < math.inf
+        return 0.0 if exact else times(self.rounding(unit), self.forward_bound(x))
+
 
 def _sigmoid(x: float) -> float:
     """Of x >= 0."""

@@ -8,7 +8,13 @@ from typing import Any
 import keras
 
 from lipdp.bounds.rules.activations import activation_bounds
-from lipdp.bounds.rules.affine import AffineBounds, affine_slack, trained_flags, weight_bound
+from lipdp.bounds.rules.affine import (
+    AffineBounds,
+    affine_slack,
+    present_operator,
+    trained_flags,
+    weight_bound,
+)
 from lipdp.bounds.rules.base import LayerBounds, Rules
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
@@ -21,9 +27,14 @@ def _dense(layer: Any, shapes: Shapes) -> LayerBounds:
     fan_in, units = layer.kernel.shape
     return AffineBounds(
         operator=weight_bound(layer.kernel, spectral_norm_bound),
-        present=lambda: spectral_norm_bound(keras.ops.convert_to_numpy(layer.kernel)),
+        present=present_operator(
+            lambda: spectral_norm_bound(keras.ops.convert_to_numpy(layer.kernel)),
+            lambda: frobenius_norm_bound(keras.ops.convert_to_numpy(layer.kernel)),
+            layer.bias,
+            fan_in,
+        ),
         reach=1.0,
-        bias=bias_bound(layer),
+        bias=bias_bound(layer.bias),
         positions=shapes.positions,
         trained=trained_flags(layer.kernel, layer.bias),
         activation=activation_bounds(layer.activation, shapes, layer),
@@ -31,11 +42,9 @@ def _dense(layer: Any, shapes: Shapes) -> LayerBounds:
     )
 
 
-def bias_bound(layer: Any) -> float:
-    """Bound of the norm of a plain layer's bias, 0 without one."""
-    if layer.bias is None:
-        return 0.0
-    return weight_bound(layer.bias, frobenius_norm_bound)
+def bias_bound(bias: Any) -> float:
+    """Bound of the norm of a plain layer's bias, 0 for None."""
+    return 0.0 if bias is None else weight_bound(bias, frobenius_norm_bound)
 
 
 def check_plain_kernel(layer: Any) -> None:
