@@ -24,13 +24,14 @@ from lipdp.bounds.cotangent import Cotangent, joint_bound
 from lipdp.bounds.final import check_final
 from lipdp.bounds.graph import Graph, graph_of
 from lipdp.bounds.inference import InferenceStep, inference_steps
+from lipdp.bounds.precision import loss_unit
 from lipdp.bounds.steps import Step, forward_steps
 from lipdp.bounds.table import BoundRow, GradientBounds
 from lipdp.bounds.underflow import MULTIPLIED, is_mostly_lost, lost
 from lipdp.errors import UnboundedGradient, UnsupportedLayer
 from lipdp.losses._wrapper import LossWrapper
 from lipdp.losses.base import LipschitzLoss
-from lipdp.rounding import HOST, gamma
+from lipdp.rounding import HOST, gamma, times
 
 #: Below it numbers of float32 lose digits, and slacks, which are relative, mean nothing.
 _LEAST = 2.0**-100
@@ -53,7 +54,7 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     Raises:
         UnsupportedLayer: If a layer, the loss or a trainable variable has no proved bound.
         UnboundedGradient: If a parameter's bound is infinite, or numbers on the way almost vanish.
-        UnsafeSetting: If a layer computes in half or mixed precision.
+        UnsafeSetting: If a layer, or the loss, computes in half or mixed precision.
     """
     loss = _checked_loss(loss)
     graph = graph_of(model)
@@ -61,9 +62,7 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     last = next(step for step in steps if step.call.output == graph.output)
     num_outputs = _num_outputs(last.call.shapes.output, loss)
     logit_bound = last.x_out
-    slope = loss.lipschitz(logit_bound, num_outputs)
-    unit = last.unit
-    g = slope * (1.0 + loss.rounding(logit_bound, num_outputs, unit))
+    slope, g = _loss_gradient(loss, last, num_outputs)
     g += lost(last.call.shapes.size, MULTIPLIED)
     _check_stated(model, steps)
     for step in steps:
@@ -109,6 +108,21 @@ def constant_of(graph: Graph, steps: Sequence[InferenceStep], to: int | None = N
         if step.call.output in cotangents:
             _give(cotangents, step, step.pull(cotangents[step.call.output]))
     return HOST * joint_bound([cotangents[key] for key in graph.inputs])
+
+
+def _loss_gradient(loss: LipschitzLoss, last: Step, num_outputs: int) -> tuple[float, float]:
+    """The constant of the loss, and a bound of the computed gradient of the logits.
+
+    It holds for logits that are cast to the dtype of the loss, as Keras does, and for a loss that
+    computes in theirs, as in a private ``fit``. Of the two casts, forward and back, each rounds an
+    entry at most once, by the unit of the coarser dtype.
+    """
+    unit = max(last.unit, loss_unit(loss))
+    cast = 0.0 if last.call.layer.compute_dtype == loss.dtype else gamma(1, unit)
+    seen = times(last.x_out, 1.0 + cast)
+    slope = loss.lipschitz(seen, num_outputs)
+    slack = loss.rounding(seen, num_outputs, unit)
+    return slope, times(slope, 1.0 + slack, 1.0 + cast)
 
 
 def _checked_loss(loss: Any) -> LipschitzLoss:

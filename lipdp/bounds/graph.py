@@ -10,8 +10,14 @@ from typing import Any
 
 import keras
 
+from lipdp.bounds.final import hidden_methods
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import InvalidState, UnsupportedLayer
+
+#: What a model computes by.
+_CALLED = frozenset(
+    {"call", "__call__", "_functional", "_standardize_inputs", "_adjust_input_rank"}
+)
 
 
 @dataclass(frozen=True)
@@ -95,13 +101,14 @@ def _function(model: keras.Model) -> Any:
 
 def _check_call(model: keras.Model) -> None:
     """A model that overrides what a call does no longer computes its graph."""
-    for method in (type(model).call, type(model).__call__):
-        if not method.__module__.startswith("keras."):
-            raise UnsupportedLayer(
-                f"The model {model.name!r} overrides call() and no longer computes its graph",
-                received=type(model).__name__,
-                fix="Use lipdp.Sequential(layers) or lipdp.Model(inputs, outputs)",
-            )
+    methods = (type(model).call, type(model).__call__)
+    hidden = _CALLED.intersection(hidden_methods(model))
+    if hidden or not all(method.__module__.startswith("keras.") for method in methods):
+        raise UnsupportedLayer(
+            f"The model {model.name!r} overrides call() and no longer computes its graph",
+            received=sorted(hidden) or type(model).__name__,
+            fix="Use lipdp.Sequential(layers) or lipdp.Model(inputs, outputs)",
+        )
 
 
 def _inline(
@@ -112,6 +119,7 @@ def _inline(
         read = tuple(known[id(t)] for t in node.input_tensors)
         _check_single_output(node)
         _check_layer(node.operation)
+        _check_positions(node)
         _check_arguments(node)
         if isinstance(node.operation, keras.Model):
             nested = _function(node.operation)
@@ -186,6 +194,16 @@ def _check_layer(operation: Any) -> None:
             received=type(operation).__name__,
             fix="Write keras.layers.Add()([x, y]) for x + y, Multiply()([x, y]) for x * y, "
             "Rescaling(0.5)(x) for 0.5 * x; other operations belong into a layer",
+        )
+
+
+def _check_positions(node: Any) -> None:
+    """Keras pairs a dict's tensors with inputs by name; here they would be paired by position."""
+    if any(isinstance(given, dict) for given in node.arguments.args):
+        raise UnsupportedLayer(
+            f"The layer {node.operation.name!r} is called on a dict of tensors",
+            received=[sorted(given) for given in node.arguments.args if isinstance(given, dict)],
+            fix="Call it on a list of tensors, in the order of its inputs",
         )
 
 

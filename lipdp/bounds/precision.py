@@ -11,6 +11,7 @@ import numpy as np
 from keras import backend, ops
 
 from lipdp.errors import UnsafeSetting
+from lipdp.losses._wrapper import LossWrapper
 from lipdp.rounding import unit_roundoff
 
 #: Squares of these, summed over 2^7 or more entries, stay finite in float64 and in float32.
@@ -37,6 +38,23 @@ def working_unit(layer: Any) -> float:
     by_weights = any(len(v.shape) > 2 for v in getattr(layer, "weights", ()))
     convolves = by_weights or getattr(layer, "convolves", False)
     return _probed_unit(dtype, _convolution if convolves else _product)
+
+
+def loss_unit(loss: Any) -> float:
+    """Unit round-off of a loss, as probed; of one that wraps others, the coarsest of them.
+
+    Raises:
+        UnsafeSetting: If the dtype of one has no proved bound, or the backend does not compute in
+            it.
+    """
+    if loss.dtype not in ("float32", "float64"):
+        raise UnsafeSetting(
+            f"The loss {loss.name!r} computes in a precision without a proved rounding bound",
+            received=loss.dtype,
+            fix="Make it with dtype='float32' (half and mixed precision are refused)",
+        )
+    unit = _probed_unit(loss.dtype, _product)
+    return max(unit, loss_unit(loss.loss)) if isinstance(loss, LossWrapper) else unit
 
 
 @lru_cache(maxsize=8)

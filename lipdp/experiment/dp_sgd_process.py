@@ -32,6 +32,7 @@ from tensorflow_privacy.privacy.dp_query.gaussian_query import GaussianSumQuery
 from tensorflow_privacy.privacy.optimizers.dp_optimizer_keras_vectorized import clip_gradients_vmap
 
 from lipdp import layers, losses, projections
+from lipdp.losses.base import per_row
 from lipdp.privacy import find_sampler
 from lipdp.results.memory import peak_memory_bytes
 
@@ -166,7 +167,8 @@ class Training:
         return take
 
     def _losses(self, x: Any, y: Any) -> Any:
-        return tf.reshape(self.loss.call(y, self.model(x, training=True)), (-1,))
+        logits = self.model(x, training=True)
+        return per_row(self.loss.call(y, logits), logits)
 
     def _measure(self) -> dict[str, float]:
         """Of the held-out rows."""

@@ -8,10 +8,10 @@ from typing import Any
 from keras import ops
 
 from lipdp.layers._ball import balls, project_samples
-from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma
+from lipdp.setting import Setting
 
 
 class BallLayer(LipschitzLayer):

@@ -14,12 +14,12 @@ from lipdp.layers._conv_geometry import ConvGeometry, per_axis
 from lipdp.layers._dense import ProjectedInitializer
 from lipdp.layers._linear import LinearLayer
 from lipdp.layers._pooling import check_rank
-from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._windows import Windows
 from lipdp.projections import BjorckProjection, Projection
 from lipdp.projections._checks import count
 from lipdp.rounding import gamma, product_slack, times
+from lipdp.setting import Setting
 
 
 class KernelLayer(LinearLayer):

@@ -9,11 +9,11 @@ import keras
 from keras import ops
 
 from lipdp.layers._linear import LinearLayer
-from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import positions, sample_shape
 from lipdp.projections import Projection
 from lipdp.projections._checks import count
 from lipdp.rounding import gamma, product_slack
+from lipdp.setting import Setting
 
 
 class ProjectedInitializer(keras.initializers.Initializer):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import Projection
 from lipdp.rounding import times
+from lipdp.setting import Setting
 
 
 class LinearLayer(LipschitzLayer):

@@ -10,13 +10,13 @@ from keras import ops
 
 from lipdp.errors import InvalidValue
 from lipdp.layers._averages import padded_sum_norm
-from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._smooth_norm import smooth_norm
 from lipdp.layers._windows import Windows, coverage
 from lipdp.layers.base import LipschitzLayer, NonExpansiveLayer
 from lipdp.projections._checks import count
 from lipdp.rounding import gamma, times
+from lipdp.setting import Setting
 
 
 class WindowPooling(LipschitzLayer):

@@ -9,11 +9,11 @@ from keras import ops
 from lipdp.layers._conv_geometry import ConvGeometry
 from lipdp.layers._convolution import KernelLayer
 from lipdp.layers._pooling import check_rank
-from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._windows import Windows
 from lipdp.projections import BjorckProjection
 from lipdp.projections._checks import count
+from lipdp.setting import Setting
 
 
 class SpectralTransposedConvolution(KernelLayer):

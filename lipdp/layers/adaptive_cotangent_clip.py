@@ -13,10 +13,10 @@ from keras import ops
 from lipdp.errors import InvalidValue
 from lipdp.layers._backward import identity
 from lipdp.layers._ball import balls, project_and_tell
-from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma
+from lipdp.setting import Setting, refuse_change
 
 _RANGE = 1000.0
 
@@ -95,7 +95,16 @@ class AdaptiveCotangentClip(LipschitzLayer):
         self.maximum = positive("maximum", self.initial * _RANGE if maximum is None else maximum)
         self.count_noise = positive("count_noise", count_noise)
         _check_order(self.minimum, self.initial, self.maximum)
-        self.reference = self.minimum
+        self._reference = self.minimum
+
+    @property
+    def reference(self) -> float:
+        """Greatest threshold that the bounds of a trained layer hold for; see ``at_threshold``."""
+        return self._reference
+
+    @reference.setter
+    def reference(self, value: float) -> None:
+        refuse_change(self, "reference", value)
 
     def build(self, input_shape: Any) -> None:
         """Creates the threshold."""
@@ -194,11 +203,11 @@ def at_threshold(
     values = [positive("threshold", v) for v in np.broadcast_to(value, len(layers)).tolist()]
     try:
         for layer, reference in zip(layers, values, strict=True):
-            layer.reference = reference
+            layer._reference = reference
         yield
     finally:
         for layer, reference in zip(layers, before, strict=True):
-            layer.reference = reference
+            layer._reference = reference
 
 
 def _fraction(name: str, value: Any) -> float:

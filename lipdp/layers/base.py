@@ -27,6 +27,7 @@ class LipschitzLayer(keras.layers.Layer, abc.ABC):
             a kernel of 3 axes or more are known.
     """
 
+    _kind = "layer"
     linear_backward = False
     convolves = False
 

@@ -8,11 +8,11 @@ from typing import Any, final
 import keras
 from keras import ops
 
-from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import positions, sample_shape
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import L2Ball
 from lipdp.rounding import gamma, times
+from lipdp.setting import Setting
 
 
 @final

@@ -11,11 +11,11 @@ from keras import ops
 
 from lipdp.errors import InvalidValue
 from lipdp.layers._dense import ProjectedInitializer
-from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections import ChannelBall
 from lipdp.projections._checks import count
 from lipdp.rounding import gamma, times
+from lipdp.setting import Setting
 
 
 @final

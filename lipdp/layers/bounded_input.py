@@ -10,6 +10,7 @@ import keras
 
 from lipdp.layers._clip import BallLayer
 from lipdp.layers._shapes import sample_shape
+from lipdp.setting import Setting
 
 
 @final
@@ -26,6 +27,8 @@ class BoundedInput(BallLayer):
         * A record with a non-finite entry becomes the zero record, with zero derivative.
         * No norm runs over the batch axis.
     """
+
+    shape = Setting[tuple[int, ...]]()
 
     def __init__(self, shape: Sequence[int], radius: float, **kwargs: Any) -> None:
         self.shape = sample_shape((None, *shape))

@@ -8,11 +8,11 @@ import keras
 
 from lipdp.errors import InvalidValue
 from lipdp.layers._centered import centered, centering_roundings
-from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers.base import NonExpansiveLayer
 from lipdp.projections._checks import integer
 from lipdp.rounding import gamma
+from lipdp.setting import Setting
 
 
 @final

@@ -9,10 +9,10 @@ import keras
 
 from lipdp.layers._backward import identity
 from lipdp.layers._ball import balls, flag, project_samples
-from lipdp.layers._setting import Setting
 from lipdp.layers.base import LipschitzLayer
 from lipdp.projections._checks import positive
 from lipdp.rounding import gamma
+from lipdp.setting import Setting
 
 
 @final

@@ -8,6 +8,7 @@ import keras
 
 from lipdp.layers._dense import BoundedDense
 from lipdp.projections import FrobeniusProjection
+from lipdp.setting import Setting
 
 
 @final
@@ -28,6 +29,8 @@ class FrobeniusDense(BoundedDense):
           sample has Frobenius norm at most (input norm) (cotangent norm).
         * The kernel is inside its set from the start and after every update.
     """
+
+    kernel_initializer = Setting[keras.initializers.Initializer]()
 
     def __init__(
         self,

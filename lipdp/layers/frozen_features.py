@@ -12,6 +12,7 @@ from keras import ops
 from lipdp.errors import InvalidValue, UnsupportedLayer
 from lipdp.layers._shapes import entries
 from lipdp.layers.base import LipschitzLayer
+from lipdp.setting import refuse_change
 
 _ROWS = 4
 
@@ -45,6 +46,17 @@ class FrozenFeatures(LipschitzLayer):
         self.extractor = extractor
         extractor.trainable = False
         _check_fixed(extractor)
+
+    # No ``Setting``: PyTorch keeps layers that are attributes elsewhere than other attributes.
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "extractor" and hasattr(self, name):
+            refuse_change(self, name, value)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name == "extractor":
+            refuse_change(self, name, "deletion")
+        super().__delattr__(name)
 
     def build(self, input_shape: Any) -> None:
         """Checks the shape of a sample.

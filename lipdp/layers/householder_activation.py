@@ -10,10 +10,10 @@ import keras
 from keras import ops
 
 from lipdp.errors import InvalidValue
-from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import divisible
 from lipdp.layers.base import NonExpansiveLayer
 from lipdp.rounding import gamma
+from lipdp.setting import Setting
 
 
 @final

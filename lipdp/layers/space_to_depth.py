@@ -9,10 +9,10 @@ from keras import ops
 
 from lipdp.errors import InvalidValue
 from lipdp.layers._pooling import check_rank
-from lipdp.layers._setting import Setting
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers.base import NonExpansiveLayer
 from lipdp.projections._checks import count
+from lipdp.setting import Setting
 
 
 @final

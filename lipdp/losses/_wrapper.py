@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from lipdp.errors import InvalidValue
-from lipdp.losses.base import LipschitzLoss
+from lipdp.losses.base import LipschitzLoss, per_row
 
 
 class LossWrapper(LipschitzLoss):
@@ -52,6 +52,14 @@ class LossWrapper(LipschitzLoss):
                 received=self.loss.name,
                 fix="Let PositionwiseLoss wrap it: PositionwiseLoss(ClassWeighted(loss, w), T)",
             )
+
+    def inner_values(self, y_true: Any, logits: Any) -> Any:
+        """One value of the loss inside a row, shape (n,).
+
+        Raises:
+            UnsupportedLayer: If it returns something else.
+        """
+        return per_row(self.loss.call(y_true, logits), logits)
 
     def check_labels(self, labels: np.ndarray, num_outputs: int) -> None:
         """As the loss inside."""

@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 import keras
 import numpy as np
+from keras import ops
 
-from lipdp.errors import InvalidValue
+from lipdp.errors import InvalidValue, UnsupportedLayer
 from lipdp.losses._label_checks import check_classes, check_probabilities, check_targets
 from lipdp.rounding import gamma
+from lipdp.setting import Settled
 
 #: What the logits mean. "either": binary with one logit, multiclass with more; "multilabel": a
 #: yes or no for each logit.
@@ -21,16 +23,18 @@ Task = Literal["binary", "multiclass", "either", "multilabel", "regression"]
 Reading = Literal["binary", "multiclass", "multilabel", "regression"]
 
 
-class LipschitzLoss(keras.losses.Loss, abc.ABC):
+class LipschitzLoss(Settled, keras.losses.Loss):
     """A per-sample loss with a proved Lipschitz constant with respect to the logits.
 
-    ``call(y_true, y_pred)`` returns one value a sample, shape (n,), and depends on nothing but that
-    sample's label and logits. Labels are forced into their set inside the graph, so that the
+    ``call(y_true, y_pred)`` returns one value a sample, shape (n,) or (n, 1), and depends on
+    nothing but that sample's label and logits. Labels are forced into their set inside the graph, so that the
     constant holds for every label, an out-of-range one included (its sample contributes 0).
 
     Logits have shape (n, K), or (n,) for one logit. Labels are class ids of shape (n,) or (n, 1),
     or one weight a class of shape (n, K), on the simplex; with one logit, 0 or 1; with several
     labels at once, 0 or 1 for each, (n, K); in regression, real numbers.
+
+    Nothing of a loss can change once it is made.
 
     Attributes:
         task: What the logits mean.
@@ -40,6 +44,7 @@ class LipschitzLoss(keras.losses.Loss, abc.ABC):
             gradient breaks it, and must be outermost.
     """
 
+    _kind = "loss"
     task: Task = "either"
     positions: int | None = None
     scalable: bool = True
@@ -103,6 +108,32 @@ class LipschitzLoss(keras.losses.Loss, abc.ABC):
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
         return {**super().get_config(), "dtype": self.dtype}
+
+
+def per_row(values: Any, logits: Any) -> Any:
+    """What a loss returned, as one value a row, shape (n,).
+
+    One number for a whole batch would count once for each row, and a row's part of it would depend
+    on the others.
+
+    Args:
+        values: What ``call`` returned, shape (n,) or (n, 1).
+        logits: What it was given, with n rows.
+
+    Raises:
+        UnsupportedLayer: If it has another shape.
+    """
+    shape, rows = tuple(values.shape), logits.shape[0]
+    column = len(shape) in (1, 2) and shape[1:] in ((), (1,))
+    if not column or (shape[0] is not None and shape[0] != rows):
+        raise UnsupportedLayer(
+            "The loss does not return one value a row",
+            received=f"shape {shape} for logits of shape {tuple(logits.shape)}",
+            fix="Let its call() return shape (n,): reduce over the last axis, as in "
+            "ops.mean(values, axis=-1), and leave the sum over rows to Keras",
+        )
+    # Where a backend traces with an unknown number of rows, it compares them as it runs.
+    return ops.reshape(values, (ops.shape(logits)[0],))
 
 
 def check_domain(loss: LipschitzLoss, logit_bound: float, num_outputs: int) -> None:

@@ -59,7 +59,7 @@ class ClassWeighted(LossWrapper):
         logits = as_matrix(ops.convert_to_tensor(y_pred))
         self._check_count(int(logits.shape[-1]))
         weights = ops.stop_gradient(self._sample_weights(y_true, logits))
-        return weights * self.loss.call(y_true, logits)
+        return weights * self.inner_values(y_true, logits)
 
     def _sample_weights(self, labels: Any, logits: Any) -> Any:
         if logits.shape[-1] == 1:

@@ -47,10 +47,10 @@ class ClippedLoss(LossWrapper):
         """One value a sample, shape (n,)."""
         logits = ops.convert_to_tensor(y_pred)
         if self.positions is None:
-            return self.loss.call(y_true, _clip_cotangent(as_matrix(logits), self.max_norm))
+            return self.inner_values(y_true, _clip_cotangent(as_matrix(logits), self.max_norm))
         shape = tuple(int(side) for side in logits.shape[1:])
         rows = _clip_cotangent(ops.reshape(logits, (-1, math.prod(shape))), self.max_norm)
-        return self.loss.call(y_true, ops.reshape(rows, (-1, *shape)))
+        return self.inner_values(y_true, ops.reshape(rows, (-1, *shape)))
 
     def lipschitz(self, logit_bound: float, num_outputs: int) -> float:
         """The smaller of the inner constant and the clip."""

@@ -74,7 +74,7 @@ class PositionwiseLoss(LossWrapper):
                 fix=f"Use logits of shape (n, {self.positions}, K), labels (n, {self.positions})",
             )
         rows = ops.reshape(logits, (-1, int(logits.shape[2])))
-        values = self.loss.call(ops.reshape(labels, (-1, *labels.shape[2:])), rows)
+        values = self.inner_values(ops.reshape(labels, (-1, *labels.shape[2:])), rows)
         total = ops.sum(ops.reshape(values, (-1, self.positions)), axis=-1)
         return total if self.over_positions == "sum" else total / self.positions
 

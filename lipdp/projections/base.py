@@ -10,16 +10,21 @@ from typing import Any
 import keras
 import numpy as np
 
+from lipdp.setting import Settled
 
-class Projection(keras.constraints.Constraint, abc.ABC):
+
+class Projection(Settled, keras.constraints.Constraint):
     """A Keras constraint that keeps a weight inside a stated norm ball.
 
     The value it returns lies inside the ball as computed, rounding included: the last factor
     absorbs it. Projections act on weights that are already private and cost nothing.
 
     The ball has a norm of its own, which need not be above the spectral one: bounds of layers ask
-    for ``spectral_bound``, or know the kind of ball that they read ``norm_bound`` of.
+    for ``spectral_bound``, or know the kind of ball that they read ``norm_bound`` of. Nothing of a
+    projection can change once it is made.
     """
+
+    _kind = "projection"
 
     @property
     @abc.abstractmethod

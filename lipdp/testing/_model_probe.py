@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from lipdp.bounds.probe import GradientProbe, Point
+from lipdp.losses.base import per_row
 from lipdp.testing._weights import copies, restore
 
 #: One array for each input of a model.
@@ -74,7 +75,8 @@ class ModelProbe:
 
     def _function(self, label: Any) -> Any:
         inputs = self._nest([point.value for point in self._points])
-        return ops.sum(self.loss.call(label, self.model(inputs, training=True)))
+        logits = self.model(inputs, training=True)
+        return ops.sum(per_row(self.loss.call(label, logits), logits))
 
 
 def _float_type(model: keras.Model) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from lipdp.bounds.probe import GradientProbe, Point
+from lipdp.losses.base import per_row
 from lipdp.rounding import unit_roundoff
 from lipdp.testing._label_kinds import label_kinds
 from lipdp.testing._points import adversarial_points, cotangents, hostile_points, scaled_to
@@ -39,6 +40,7 @@ def check_loss(loss: Any, num_outputs: int, logit_bound: float, *, seed: int = 0
 
     Raises:
         BoundViolation: If the constant is broken, or samples mix.
+        UnsupportedLayer: If the loss does not return one value a sample.
     """
     search = _LossSearch(loss, num_outputs, logit_bound, np.random.default_rng(seed))
     for kind, draw in label_kinds(loss, num_outputs, _ROWS, search.rng):
@@ -72,7 +74,8 @@ class _LossSearch:
         return constant * (1.0 + self.loss.rounding(logit_bound, self.outputs, unit))
 
     def _total(self, labels: Any) -> Any:
-        return ops.sum(self.loss.call(labels, self._point.value))
+        logits = self._point.value
+        return ops.sum(per_row(self.loss.call(labels, logits), logits))
 
     def run(self, kind: str, draw: Any) -> None:
         """All logits against labels of one kind."""

@@ -19,7 +19,7 @@ from lipdp.bounds import (
 from lipdp.bounds.rows import input_spec_of
 from lipdp.certificates import UncertifiedWarning
 from lipdp.errors import InvalidState, UnsafeSetting
-from lipdp.losses.base import LipschitzLoss
+from lipdp.losses.base import LipschitzLoss, per_row
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
 from lipdp.training.metrics import certified_metric, metrics_over_rows
 from lipdp.training.optimizer import PrivateOptimizer
@@ -231,8 +231,8 @@ class PrivateTraining(SavedWithLedger):
                 "A private model trains through fit() alone",
                 fix="Call model.fit(x, y, ...) instead of train_on_batch or an own loop",
             )
-        per_row = ops.reshape(self.loss.call(y, y_pred), (-1,))
-        kept = ops.where(sample_weight > 0, per_row, ops.zeros_like(per_row))
+        values = per_row(self.loss.call(y, y_pred), y_pred)
+        kept = ops.where(sample_weight > 0, values, ops.zeros_like(values))
         return ops.sum(kept) / plan.mechanism.loss_divisor
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:

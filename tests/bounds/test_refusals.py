@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import keras
 import pytest
+from keras import ops
 
 from lipdp.bounds import gradient_bounds
 from lipdp.errors import UnboundedGradient, UnsafeSetting, UnsupportedLayer
 from lipdp.layers import BoundedInput, SpectralDense, SphereNormalization
+from lipdp.layers._dense import BoundedDense
+from lipdp.layers._linear import LinearLayer
+from lipdp.layers._pooling import WindowPooling
 from lipdp.layers.base import LipschitzLayer
 from lipdp.losses import ClassWeighted, MulticlassHinge
+from lipdp.losses._sign_loss import SignLoss
 from lipdp.projections import L2Ball, SpectralProjection
+from lipdp.projections._ball import RadiusBall
+from lipdp.rounding import gamma
 
 LOSS = MulticlassHinge(margin=1.0)
 
@@ -152,3 +159,246 @@ def test_half_precision_is_refused():
     )
     with pytest.raises(UnsafeSetting, match="float32 or float64"):
         gradient_bounds(model, LOSS)
+
+
+class OwnMap(LinearLayer):
+    """Another map than the abstract class states bounds of."""
+
+    def build(self, input_shape):
+        self.constraint = SpectralProjection(1.0)
+        self.kernel = self.add_weight(shape=(6, 6), constraint=self.constraint, name="kernel")
+
+    @property
+    def weight(self):
+        return self.kernel
+
+    def call(self, inputs):
+        return 100.0 * inputs @ self.kernel
+
+
+class Started:
+    """What the abstract dense layer leaves open."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(units, SpectralProjection(1.0), **kwargs)
+
+    def _initializer(self):
+        return keras.initializers.Orthogonal()
+
+    def helper(self):
+        return None
+
+
+class OwnCall(Started, BoundedDense):
+    def call(self, inputs):
+        return 100.0 * super().call(inputs)
+
+
+class OwnBuild(Started, BoundedDense):
+    def build(self, input_shape):
+        super().build(input_shape)
+        self._positions = 0
+
+
+class OwnDunder(Started, BoundedDense):
+    def __call__(self, inputs, **kwargs):
+        return super().__call__(inputs, **kwargs)
+
+
+class OwnShape(Started, BoundedDense):
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.units)
+
+
+class OwnWindows(WindowPooling):
+    rank = 1
+
+    def call(self, inputs):
+        return 100.0 * self._means(inputs)
+
+    def forward_bound(self, x):
+        return x
+
+    def backward_bound(self, x, g):
+        return g
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        (lambda: OwnMap(name="own"), "'own' overrides build, call .*LinearLayer"),
+        (lambda: OwnCall(6, name="own"), "'own' overrides call .*BoundedDense"),
+        (lambda: OwnBuild(6, name="own"), "'own' overrides build .*BoundedDense"),
+        (lambda: OwnDunder(6, name="own"), "'own' overrides __call__ .*BoundedDense"),
+        (lambda: OwnShape(6, name="own"), "'own' overrides .*compute_output_shape"),
+    ],
+)
+def test_an_abstract_layer_whose_subclass_computes_something_else(layer, words):
+    model = net(layer())
+    with pytest.raises(UnsupportedLayer, match=words):
+        gradient_bounds(model, LOSS)
+
+
+def test_a_pooling_that_computes_something_else():
+    pool = [keras.layers.Reshape((6, 1)), OwnWindows(2, name="own"), keras.layers.Flatten()]
+    with pytest.raises(UnsupportedLayer, match=r"'own' overrides call .*WindowPooling"):
+        gradient_bounds(net(*pool), LOSS)
+
+
+def test_what_fills_an_abstract_class_in_or_states_everything_is_taken():
+    class Filled(Started, BoundedDense):
+        pass
+
+    class Stated(Started, BoundedDense):
+        def call(self, inputs):
+            return 100.0 * super().call(inputs)
+
+        def forward_bound(self, x):
+            return 100.0 * x
+
+        def backward_bound(self, x, g):
+            return 100.0 * g
+
+        def parameter_bounds(self, x, g):
+            return [100.0 * x * g]
+
+        def lipschitz(self, x):
+            return 100.0
+
+        def rounding(self, unit):
+            return gamma(64, unit)
+
+    plain, filled, stated = (
+        gradient_bounds(net(layer), LOSS).parameters
+        for layer in (SpectralDense(6), Filled(6), Stated(6))
+    )
+    assert filled == pytest.approx(plain, rel=1e-4)
+    assert stated == pytest.approx([100.0 * bound for bound in plain], rel=1e-4)
+
+
+def test_an_abstract_ball_whose_subclass_does_not_project():
+    class Idle(RadiusBall):
+        _growth = _certificate = lambda self, w: 0.0
+
+        def _norm(self, v):
+            return 1.0
+
+        def bound_of(self, w):
+            return 0.0
+
+        def __call__(self, w):
+            return w
+
+    dense = keras.layers.Dense(6, use_bias=False, kernel_constraint=Idle(1.0))
+    with pytest.raises(UnsupportedLayer, match=r"'Idle' overrides __call__ .*RadiusBall"):
+        gradient_bounds(net(dense), LOSS)
+
+
+def test_an_abstract_loss_whose_subclass_computes_something_else():
+    class Louder(SignLoss):
+        task = "multiclass"
+
+        def term(self, product):
+            return -product, -ops.ones_like(product)
+
+        def steepest(self):
+            return 1.0
+
+        def call(self, y_true, y_pred):
+            return 100.0 * super().call(y_true, y_pred)
+
+    with pytest.raises(UnsupportedLayer, match=r"'own' overrides call .*SignLoss"):
+        gradient_bounds(net(), Louder(name="own"))
+
+
+class TestHiddenMethods:
+    """An attribute of an instance stands in front of what its class says."""
+
+    @pytest.mark.parametrize("name", ["call", "__call__", "backward_bound", "build", "helper"])
+    def test_of_a_layer(self, name):
+        layer = SpectralDense(6, name="odd")
+        model = net(layer)
+        setattr(layer, name, lambda *args, **kwargs: None)
+        if name == "helper":  # no method of the class
+            assert len(gradient_bounds(model, LOSS).parameters) == 2
+            return
+        with pytest.raises(UnsupportedLayer, match=f"'odd' has attributes that hide.*{name}"):
+            gradient_bounds(model, LOSS)
+
+    @pytest.mark.parametrize(
+        "layer", [keras.layers.Dropout(0.1), keras.layers.Dense(6, use_bias=False)]
+    )
+    def test_of_a_plain_layer(self, layer):
+        model = net(layer)
+        layer.call = lambda inputs, **kwargs: 100.0 * inputs
+        with pytest.raises(UnsupportedLayer, match=r"hide methods.*call"):
+            gradient_bounds(model, LOSS)
+
+    def test_of_a_merging_layer(self):
+        inputs, add = BoundedInput((6,), 1.0)(keras.Input((6,))), keras.layers.Add()
+        model = keras.Model(inputs._keras_history.operation.input, add([inputs, inputs]))
+        add._merge_function = lambda inputs: 100.0 * inputs[0]
+        with pytest.raises(UnsupportedLayer, match=r"hide methods.*_merge_function"):
+            gradient_bounds(model, LOSS)
+
+    def test_of_a_constraint(self):
+        class Free(keras.constraints.Constraint):
+            def __call__(self, w):
+                return w
+
+        for constraint in (SpectralProjection(1.0), Free()):
+            dense = keras.layers.Dense(6, use_bias=False, kernel_constraint=constraint)
+            vars(constraint)["__call__"] = lambda w: w
+            with pytest.raises((UnsupportedLayer, UnboundedGradient)):
+                gradient_bounds(net(dense), LOSS)
+
+    def test_of_a_loss(self):
+        loss = ClassWeighted(MulticlassHinge(1.0), [1.0, 1.0, 1.0])
+        vars(loss.loss)["call"] = lambda y_true, y_pred: 100.0 * y_pred[:, 0]
+        with pytest.raises(UnsupportedLayer, match=r"hide methods.*call"):
+            gradient_bounds(net(), loss)
+
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_of_a_model(self, nested):
+        inner = net()
+        model = keras.Sequential([keras.Input((6,)), inner]) if nested else inner
+        inner.call = lambda inputs, **kwargs: 100.0 * inputs
+        with pytest.raises(UnsupportedLayer, match=r"overrides call.*call"):
+            gradient_bounds(model, LOSS)
+
+    def test_constants_of_a_layer_of_this_package(self):
+        clip = SphereNormalization(1.0, 0.5, name="odd")
+        model = net(clip)
+        clip.linear_backward = not clip.linear_backward
+        with pytest.raises(UnsupportedLayer, match=r"'odd' has attributes that hide constants"):
+            gradient_bounds(model, LOSS)
+
+    def test_a_swapped_class_is_read_as_what_it_is(self):
+        class Louder(SpectralDense):
+            def call(self, inputs):
+                return 100.0 * super().call(inputs)
+
+        model = net()
+        model.layers[-1].__class__ = Louder
+        with pytest.raises(UnsupportedLayer, match="SpectralDense, which is final"):
+            gradient_bounds(model, LOSS)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_a_nested_model_on_a_dict_is_refused(names):
+    """Keras pairs by name and lists by an order of its own."""
+    given = {
+        name: keras.Input((size,), name=name) for name, size in zip(names, (4, 3), strict=True)
+    }
+    balls = [
+        BoundedInput(t.shape[1:], r)(t) for t, r in zip(given.values(), (1.0, 5.0), strict=True)
+    ]
+    joined = keras.layers.Concatenate()(balls)
+    outer = {name: keras.Input(t.shape[1:]) for name, t in given.items()}
+    for made in (given, list(given.values())):
+        inner = keras.Model(made, joined, name="inner")
+        model = keras.Model(outer, SpectralDense(2)(inner(outer)))
+        with pytest.raises(UnsupportedLayer, match="'inner' is called on a dict of tensors"):
+            gradient_bounds(model, LOSS)
+    listed = keras.Model(list(given.values()), joined)(list(outer.values()))
+    assert len(gradient_bounds(keras.Model(outer, SpectralDense(2)(listed)), LOSS).parameters) == 1

@@ -9,7 +9,7 @@ import pytest
 from lipdp import layers
 from lipdp.bounds import lipschitz_constant
 from lipdp.errors import InvalidState
-from lipdp.layers._setting import Setting
+from lipdp.setting import Setting
 from lipdp.layers.base import LipschitzLayer
 
 SIGNAL, IMAGE, VOLUME = (8, 4), (8, 8, 4), (4, 4, 4, 4)
@@ -115,5 +115,5 @@ def test_a_setting_without_a_default_is_missing_until_it_is_set():
     assert owner.flag is False
     owner.size = 3
     assert owner.size == 3
-    with pytest.raises(AttributeError):
+    with pytest.raises(InvalidState, match="size of the object 'owner' cannot change"):
         del owner.size

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from lipdp.bounds.final import check_final
+from lipdp.bounds.final import check_final, check_methods
 from lipdp.bounds.rules import (
     activations,
     convolution,
@@ -59,8 +59,8 @@ def bounds_of(layer: Any, shapes: Shapes) -> LayerBounds:
 
     Raises:
         UnsupportedLayer: If none are known, if the layer inherits its bounds from a concrete layer
-            whose code it may have changed, was built for another shape, now makes another one, or
-            adds a loss that depends on data.
+            whose code it may have changed, has an attribute that hides a method, was built for
+            another shape, now makes another one, or adds a loss that depends on data.
     """
     _check_losses(layer)
     if isinstance(layer, LipschitzLayer):
@@ -70,6 +70,7 @@ def bounds_of(layer: Any, shapes: Shapes) -> LayerBounds:
         _check_output(layer, shapes, (None, *shapes.input))
         return layer
     if type(layer) in _RULES:
+        check_methods(layer, "layer")
         _check_output(layer, shapes, (None, *shapes.input))
         return _RULES[type(layer)](layer, shapes)
     raise _unknown(layer)
@@ -83,6 +84,7 @@ def merge_bounds_of(layer: Any, shapes: Shapes) -> MergeBounds:
     """
     _check_losses(layer)
     if type(layer) in merging.RULES:
+        check_methods(layer, "layer")
         _check_output(layer, shapes, [(None, *shape) for shape in shapes.inputs])
         return merging.RULES[type(layer)](layer, shapes)
     raise _unknown(layer)
@@ -141,6 +143,8 @@ def _check_constraint(layer: LipschitzLayer) -> None:
     """A layer states the bounds of its ``constraint``; optimizers apply that of the variable."""
     stated = getattr(layer, "constraint", None)
     for variable in layer.trainable_variables:
+        if variable.constraint is not None:
+            check_methods(variable.constraint, "constraint")
         if stated is not None and variable.constraint is not stated:
             raise UnsupportedLayer(
                 f"The layer {layer.name!r} has another constraint than its weight",

@@ -18,9 +18,11 @@ from lipdp.testing.parts.convolutions import CONVOLUTIONS
 
 
 def _at_its_threshold(layer: AdaptiveCotangentClip) -> AdaptiveCotangentClip:
-    """Its bounds hold up to a reference, which is to be the present threshold."""
-    layer.reference = float(ops.convert_to_numpy(layer.radius()))
-    return layer
+    """Bounds hold up to the least threshold: another layer, whose least one is the present one."""
+    present = float(ops.convert_to_numpy(layer.radius()))
+    stated = AdaptiveCotangentClip(present, minimum=present, dtype=layer.dtype)
+    stated.build(layer.get_build_config()["input_shape"])
+    return stated
 
 
 def _frozen(dtype: str) -> ls.FrozenFeatures:
