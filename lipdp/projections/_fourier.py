@@ -36,29 +36,28 @@ def circular_norm_bound(
 
     A zero-padded convolution is a restriction of the circular one, hence of no greater norm, if the
     torus has at least ``n + max(pad_left, pad_right)`` positions on each axis (``n + (k - 1) d``
-    always suffices; valid padding: n), and ``s M`` of them for a stride s: more windows than M
-    would start at a position twice.
+    always suffices; valid padding: n). With a stride s their number N is a multiple of it, s M.
 
     At stride 1 the operator is block-diagonal in the Fourier basis, with the blocks ``K(f) = sum_t
-    K[t] exp(-2 pi i f.t d / n)`` at the frequencies f: its norm is ``max_f ||K(f)||_2`` (H. Sedghi,
+    K[t] exp(-2 pi i f.t d / N)`` at the frequencies f: its norm is ``max_f ||K(f)||_2`` (H. Sedghi,
     V. Gupta, P. Long, The Singular Values of Convolutional Layers, ICLR 2019). ``-f`` gives the
     conjugate.
 
-    At stride s, reading every s-th position adds up the s frequencies that are equal modulo M, over
-    ``sqrt(s)``. So on all axes the norm is ``max_f ||[K(f + a M)]_a||_2 / sqrt(prod s)``, the
-    blocks of all a, ``0 <= a < s``, side by side along the input channels. It is computed as that
-    of a convolution of stride 1: tap ``t = r j + i``, ``r = s / gcd(s, d)`` and ``i < r``, of
-    window m reads position ``s m + t d = s (m + j d / gcd(s, d)) + i d``, which is number ``m + j d
-    / gcd(s, d)`` of the part of x at the positions ``i d + s Z``. These r parts are disjoint, so
-    they are channels of a tensor of M positions and of norm at most that of x, which takes any
-    value.
+    Reading every s-th position adds up, over ``sqrt(s)``, the s frequencies that are equal modulo
+    M. So the norm is ``max_f ||[K(f + a M)]_a||_2 / sqrt(prod s)``, with the blocks of all a, ``0
+    <= a < s`` on each axis, side by side along the input channels. It is computed as the norm of a
+    convolution of stride 1. With ``r = s / gcd(s, d)`` and ``q = d / gcd(s, d)``, so that ``r d = s
+    q``, window m reads by tap ``r j + i``, ``i < r``, the position ``s m + (r j + i) d = s (m + q
+    j) + i d``: by tap j of dilation q the part of x at the positions ``i d + s Z``. The r parts are
+    disjoint, since i d takes r values modulo s; as r channels of M positions they hold any values,
+    of a norm at most that of x, and of the same where x is 0 elsewhere.
 
-    Rounding: the sums run over the T taps, not by a fast transform. The fraction of a turn has an
-    integer numerator, so that the angle, below 2 pi, is off by at most ``19 u``; with a cosine and
-    sine right to 4 ulp (libraries claim 1) each factor is off by ``e <= 32 u``. The real and the
-    imaginary parts of ``K(f)`` are then off by at most ``(e + gamma(T + 1)) A`` entrywise, ``A =
-    sum_t |K[t]|``, and ``||A||_F <= sqrt(T) ||K||_F``. The norm of ``R + i S`` is that of the real
-    ``[[R, -S], [S, R]]``, which is proved as in ``spectral_norm_bound``.
+    Rounding: the sums run over the T taps of stride 1, not by a fast transform. The fraction of a
+    turn has an integer numerator, so that the angle, below 2 pi, is off by at most ``19 u``; with a
+    cosine and sine right to 4 ulp (libraries claim 1) each factor is off by ``e <= 32 u``. The real
+    and the imaginary parts of ``K(f)`` are then off by at most ``(e + gamma(T + 1)) A`` entrywise,
+    ``A = sum_t |K[t]|``, and ``||A||_F <= sqrt(T) ||K||_F``. The norm of ``R + i S`` is that of the
+    real ``[[R, -S], [S, R]]``, which is proved as in ``spectral_norm_bound``.
 
     Args:
         kernel: Array of shape (*k, C_in / groups, C_out), one axis k for each of the torus.
@@ -184,7 +183,7 @@ def _phases(
 ) -> tuple[np.ndarray, tuple[int, ...]]:
     """The kernel of stride 1 on the parts of the input that a strided one reads, and its dilation.
 
-    Along each axis tap ``r j + i`` becomes tap j of part i, and taps that are missing zeros.
+    Along each axis tap ``r j + i`` becomes tap j of part i, or a zero if there is no such tap.
     """
     for axis, parts in enumerate(_parts(v.shape, spacing, steps)):
         v = np.pad(v, [(0, -v.shape[axis] % parts if a == axis else 0) for a in range(v.ndim)])
