@@ -35,7 +35,7 @@ class BoundedEmbedding(LipschitzLayer):
     record names too, so its size tells nothing about the records.
 
     Ids have no gradient, and no norm in which the map had a Lipschitz constant: that is infinite,
-    and certificates of such a model are empty.
+    and ``lipdp.certify`` says that nothing can be proved about such a model.
 
     Args:
         num_embeddings: Rows of the table.

@@ -215,3 +215,10 @@ def test_bad_input_is_refused_before_training(refused, experiment, arguments, wo
 def test_an_error_of_the_training_is_a_message(refused, experiment):
     experiment.error = BudgetExhausted("The budget is spent", received=8.0, fix="Allow more")
     assert "The budget is spent. Received: 8.0. Allow more." in refused("train")
+
+
+def test_the_table_says_why_nothing_is_certified(run, experiment):
+    reason = "Nothing is certified of 9 of 9 rows: the layer 'ids' has no finite constant"
+    experiment.fields.update(certified=[], uncertified=reason)
+    lines = run("train", "--output", "out").stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines if reason in line] == ["certified"]

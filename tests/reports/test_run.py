@@ -221,3 +221,12 @@ def test_percent_of_a_bound_is_rounded_up():
     assert percent_up(0.07301) == "7.4\u00a0%"
     assert percent_up(0.99999) == "100.0\u00a0%"
     assert percent_up(1.0) == "100.0\u00a0%"
+
+
+def test_a_run_without_a_proof_shows_a_dash_and_why(fields, history, render):
+    reason = "Nothing is certified of 9 of 9 rows: the layer 'ids' has no finite constant"
+    _, page = render({**fields, "certified": [], "uncertified": reason}, history)
+    assert f"{reason}." in page.text
+    assert "\u2013" in page.text and "nothing can be proved" in page.text
+    assert "How to read a certificate" not in page.text
+    assert "Nothing is certified" not in render(fields, history)[1].text
