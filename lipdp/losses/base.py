@@ -27,8 +27,9 @@ class LipschitzLoss(Settled, keras.losses.Loss):
     """A per-sample loss with a proved Lipschitz constant with respect to the logits.
 
     ``call(y_true, y_pred)`` returns one value a sample, shape (n,) or (n, 1), and depends on
-    nothing but that sample's label and logits. Labels are forced into their set inside the graph, so that the
-    constant holds for every label, an out-of-range one included (its sample contributes 0).
+    nothing but that sample's label and logits. Labels are forced into their set inside the graph,
+    so that the constant holds for every label, an out-of-range one included (its sample
+    contributes 0).
 
     Logits have shape (n, K), or (n,) for one logit. Labels are class ids of shape (n,) or (n, 1),
     or one weight a class of shape (n, K), on the simplex; with one logit, 0 or 1; with several

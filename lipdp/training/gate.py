@@ -1,4 +1,4 @@
-"""Lets a step run only after it was recorded, as a whole or as part of a larger batch."""
+"""Lets a step run only as planned and recorded, as a whole or as part of a larger batch."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import keras
 
 from lipdp.errors import InvalidState
 from lipdp.training.settings import check_steps
+from lipdp.training.unchanged import Unchanged
 
 
 class StepGate:
@@ -21,6 +22,8 @@ class StepGate:
 
     Guarantees:
         * No step runs that was not announced, and an announcement serves one step.
+        * No step runs, and no access is recorded, of a model that is not what its bounds were
+          proved for, whichever callback changed it.
         * Noise is added in the last part of a batch alone.
         * No step has the trace of another mode, or of another plan.
 
@@ -38,7 +41,8 @@ class StepGate:
         self._micro_batches = micro_batches
         self._bring_noise = bring_noise
         self._factor = 1.0
-        self._announced: int | None = None
+        self._announced: tuple[int, Callable[[], None]] | None = None
+        self._unchanged = Unchanged(model, self)
         self._steps: dict[bool, Callable[..., Any]] = {}
 
     def set_noise(self, factor: float) -> None:
@@ -46,9 +50,31 @@ class StepGate:
         self._factor = factor
         self._optimizer.set_noise_factor(factor)
 
-    def announce(self, part: int) -> None:
-        """The part of a batch that is about to run, counted from 0; an access was recorded."""
-        self._announced = part
+    def check(self) -> None:
+        """Refuses a model that is not what its bounds were proved for.
+
+        Raises:
+            InvalidState: Naming what changed.
+        """
+        self._unchanged.check()
+
+    def announce(self, part: int, record: Callable[[], None]) -> None:
+        """A part of a batch is about to run.
+
+        Args:
+            part: Which one, counted from 0.
+            record: Called when nothing but the step itself is left to do.
+
+        Raises:
+            InvalidState: If steps run somewhere else.
+        """
+        if self._announced is not None or self._model.train_function != self._run:
+            raise InvalidState(
+                "The model's train_function was replaced, which ran steps that nobody recorded",
+                received=getattr(self._model.train_function, "__qualname__", None),
+                fix="Leave model.train_function as it is",
+            )
+        self._announced = part, record
         if self._is_last(part):
             self._bring_noise(self._factor)
 
@@ -72,14 +98,17 @@ class StepGate:
         return self._run
 
     def _run(self, *args: Any) -> Any:
-        part, self._announced = self._announced, None
-        if part is None:
+        announced, self._announced = self._announced, None
+        if announced is None:
             raise InvalidState(
                 "A private step runs inside fit() alone, where the ledger records it first",
                 fix="Train with model.fit(x, y, ...)",
             )
+        part, record = announced
         # TensorFlow reads it when it traces, which is now.
         check_steps(self._model.steps_per_execution)
+        self.check()
+        record()
         is_last = self._is_last(part)
         self._optimizer.set_mode(updates=is_last)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -25,9 +26,14 @@ CERTIFIED = "certified_accuracy"
 class LedgerCallback(keras.callbacks.Callback):
     """Writes an access into the ledger, then opens the gate for its steps.
 
-    It is the first callback, so that whatever another one saves already holds the step. All that
-    decides happens before a step: Keras may call the end of a step from a thread of its own, while
-    the next ones are prepared.
+    It is the first callback. An access is recorded when all callbacks have seen the beginning of
+    its batch, so that whatever one of them changed is noticed first, and before its step, so that
+    whatever another one saves afterwards holds it. All that decides happens before a step: Keras
+    may call the end of a step from a thread of its own, while the next ones are prepared.
+
+    Before each step the model is compared with what it was when the plan was made. Its bounds are
+    proved again, for the present weights, at each epoch's begin, after a restore, and before each
+    access where the user lets steps run eagerly.
 
     Guarantees:
         * An access is in the ledger, and in the ledger file if there is one, before a step of it
@@ -59,6 +65,7 @@ class LedgerCallback(keras.callbacks.Callback):
         self._parts_per_epoch, self._unread = parts_per_epoch, 0
         self._known: Any = None
         self._seen: Any = None
+        self._proved = False
         self._parts = plan.slots.micro_batches * plan.sampler.steps_per_access
         self._multiplier = plan.noise_multiplier
 
@@ -90,33 +97,44 @@ class LedgerCallback(keras.callbacks.Callback):
         self._multiplier = self._plan.noise_multiplier * factor
         self._gate.set_noise(factor)
         self._epoch, self._done = epoch, 0
+        self._proved = False
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Records the access that a part begins and announces the part; stops after the last."""
+        """Proves what is to be proved, and announces the part."""
+        if batch % self._parts == 0:
+            self._check_bounds()
+            self._count()
+        self._unread = self._parts_per_epoch - batch - 1
+        self._gate.announce(batch % self._plan.slots.micro_batches, partial(self._begin, batch))
+
+    def _begin(self, batch: int) -> None:
+        """Just before the step: records the access that a part begins; stops after the last."""
         if batch % self._parts == 0:
             self._record()
         if self._left < 1 and (batch + 1) % self._parts == 0:
             self.model.stop_training = True
-        self._unread = self._parts_per_epoch - batch - 1
-        self._gate.announce(batch % self._plan.slots.micro_batches)
 
-    def _check_weights(self) -> None:
-        """At the start, and after a restore: the plan is proved for the weights that it saw.
+    def _check_bounds(self) -> None:
+        """The plan is proved for the model and the weights that it saw.
 
         Raises:
-            InvalidState: If restored weights have larger bounds.
+            InvalidState: If the model changed, or its weights have larger bounds.
         """
-        if self._seen is self._ledger:
+        self._gate.check()
+        if self._proved and self._seen is self._ledger and not self.model.run_eagerly:
             return
+        # A traced step may keep the variables' values to itself between steps.
+        getattr(self.model, "jax_state_sync", lambda: None)()
         planned = self._plan.bounds.parameters
         now = gradient_bounds(self.model, self.model.loss).parameters
         if any(bound > limit for bound, limit in zip(now, planned, strict=True)):
             raise InvalidState(
-                "The restored weights have larger gradients than the plan was made for",
+                "The present weights have larger gradients than the plan was made for",
                 received=max(b / p for b, p in zip(now, planned, strict=True) if p > 0.0),
-                fix="Load them before fit(), or restore them into the model that wrote them",
+                fix="Load them before fit(), or restore them into the model that wrote them; let "
+                "callbacks leave weights as they are",
             )
-        self._seen = self._ledger
+        self._seen, self._proved = self._ledger, True
 
     def _count(self) -> None:
         """At the start, and after a restore, counts what is left."""
@@ -129,7 +147,11 @@ class LedgerCallback(keras.callbacks.Callback):
         return self._ledger.phases, self._ledger.unknown_history
 
     def _record(self) -> None:
-        self._check_weights()
+        if self._seen is not self._ledger:
+            raise InvalidState(
+                "Weights were restored after the bounds of the step were proved",
+                fix="Restore them at the begin of the training or of an epoch",
+            )
         self._count()
         plan = self._plan
         self._left -= 1

@@ -231,6 +231,9 @@ class PrivateTraining(SavedWithLedger):
                 "A private model trains through fit() alone",
                 fix="Call model.fit(x, y, ...) instead of train_on_batch or an own loop",
             )
+        if self._private.gate is not None:
+            # This runs when a step is traced, and in each step that is not.
+            self._private.gate.check()
         values = per_row(self.loss.call(y, y_pred), y_pred)
         kept = ops.where(sample_weight > 0, values, ops.zeros_like(values))
         return ops.sum(kept) / plan.mechanism.loss_divisor

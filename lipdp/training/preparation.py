@@ -120,6 +120,7 @@ def _planned(
 ) -> TrainingPlan:
     if state.budget is None:
         raise InvalidState("The model has no privacy budget", fix="Compile with privacy=...")
+    state.gate = None
     check_model(model)
     if model.optimizer.built:
         model.optimizer.require(model.trainable_variables)

@@ -8,9 +8,11 @@ from typing import Any
 import keras
 
 from lipdp.bounds import gradient_bounds
+from lipdp.bounds.final import hidden_methods
 from lipdp.errors import UnsafeSetting, UnsupportedLayer
 from lipdp.losses.base import LipschitzLoss
 from lipdp.training.metrics import check_names
+from lipdp.training.unchanged import SHOWN
 
 _NO_WEIGHTS = "It would multiply a record's gradient, whose bound assumes weight 1"
 _FIT_REASONS = {
@@ -19,9 +21,7 @@ _FIT_REASONS = {
     "steps_per_epoch": "The steps follow from the rows and the expected batch size",
 }
 #: What a model class of the user's may define anew.
-_OVERRIDABLE = frozenset(
-    {"_abc_impl", "compile", "evaluate", "from_config", "get_config", "predict", "summary"}
-)
+_OVERRIDABLE = SHOWN | {"_abc_impl"}
 
 
 def check_compile(loss: Any, options: Mapping[str, Any]) -> None:
@@ -89,11 +89,26 @@ def check_model(model: keras.Model) -> None:
             received=len(model.losses),
             fix="Remove them; a penalty on weights is the optimizer's weight_decay",
         )
-    # Keras lets both change after compile.
+    # Keras lets all of these change after compile.
+    _check_own_methods(model)
     check_steps(model.steps_per_execution)
     check_names(model.metrics)
     gradient_bounds(model, model.loss)
     _check_methods(model)
+
+
+def _check_own_methods(model: keras.Model) -> None:
+    """An attribute that hides a method stands where a proof is about the method."""
+    optimizer = model.optimizer
+    for thing in (model, optimizer, optimizer.inner_optimizer, optimizer.noise):
+        hidden = sorted(set(hidden_methods(thing)) - SHOWN)
+        if hidden:
+            raise UnsafeSetting(
+                f"{type(thing).__name__} has attributes that hide methods of its class",
+                received=hidden,
+                fix=f"Delete them, as in `del model.{hidden[0]}`; put what is yours into layers and"
+                " callbacks",
+            )
 
 
 def _check_methods(model: keras.Model) -> None:

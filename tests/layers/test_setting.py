@@ -9,8 +9,8 @@ import pytest
 from lipdp import layers
 from lipdp.bounds import lipschitz_constant
 from lipdp.errors import InvalidState
-from lipdp.setting import Setting
 from lipdp.layers.base import LipschitzLayer
+from lipdp.setting import Setting
 
 SIGNAL, IMAGE, VOLUME = (8, 4), (8, 8, 4), (4, 4, 4, 4)
 MAKERS = {

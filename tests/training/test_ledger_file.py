@@ -188,11 +188,11 @@ class TestFit:
         assert all(map(np.array_equal, model.get_weights(), weights[-1]))
         assert LedgerFile(tmp_path / "l").read().steps == 2
 
-    def test_the_file_is_ahead_of_every_callback(self, make_model, rows, tmp_path):
+    def test_the_file_is_ahead_of_every_result(self, make_model, rows, tmp_path):
         seen = []
 
         class Read(keras.callbacks.Callback):
-            def on_train_batch_begin(self, batch, logs=None):
+            def on_train_batch_end(self, batch, logs=None):
                 seen.append(LedgerFile(tmp_path / "l").read().steps)
 
         model = make_model(BUDGET)
