@@ -11,6 +11,8 @@ from typing import Any
 import keras
 
 from lipdp.bounds.final import hidden_methods
+from lipdp.bounds.rules.lookup import check_losses
+from lipdp.bounds.rules.refusals import is_refused, way_out
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import InvalidState, UnsupportedLayer
 
@@ -81,6 +83,7 @@ def _check_output(model: keras.Model, function: Any) -> None:
 
 
 def _function(model: keras.Model) -> Any:
+    check_losses(model)
     if isinstance(model, keras.Sequential):
         if not model.built or model._functional is None:
             raise InvalidState(
@@ -183,7 +186,7 @@ def _check_single_output(node: Any) -> None:
         raise UnsupportedLayer(
             f"The layer {node.operation.name!r} returns several tensors",
             received=len(node.outputs),
-            fix="Use layers with one output",
+            fix=_fix(node.operation, "Use layers with one output"),
         )
 
 
@@ -215,8 +218,13 @@ def _check_arguments(node: Any) -> None:
         raise UnsupportedLayer(
             f"The layer {node.operation.name!r} is called with more than its input",
             received=extra or len(node.arguments.args),
-            fix="Call it on its input tensor, or list of tensors, alone",
+            fix=_fix(node.operation, "Call it on its input tensor, or list of tensors, alone"),
         )
+
+
+def _fix(layer: Any, usual: str) -> str:
+    """The way out of a call, unless the layer itself has no bound."""
+    return way_out(layer) if is_refused(layer) else usual
 
 
 def _is_default(layer: Any, name: str, value: Any) -> bool:

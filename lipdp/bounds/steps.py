@@ -13,6 +13,7 @@ from lipdp.bounds.cotangent import Cotangent, part
 from lipdp.bounds.graph import Call, Graph
 from lipdp.bounds.precision import usable, working_unit
 from lipdp.bounds.rules import LayerBounds, MergeBounds, bounds_of, is_merging, merge_bounds_of
+from lipdp.bounds.rules.refusals import is_refused, way_out
 from lipdp.bounds.underflow import lost_by, unless_zero, vast, with_size
 from lipdp.errors import UnsupportedLayer
 from lipdp.rounding import gamma, times, unit_roundoff
@@ -157,7 +158,9 @@ def check_single_input(call: Call) -> None:
         raise UnsupportedLayer(
             f"The layer {call.layer.name!r} merges several tensors and has no rule",
             received=type(call.layer).__name__,
-            fix="Use Add, Average, Subtract, Concatenate or Multiply of keras.layers",
+            fix=way_out(call.layer)
+            if is_refused(call.layer)
+            else "Use Add, Average, Subtract, Concatenate or Multiply of keras.layers",
         )
 
 

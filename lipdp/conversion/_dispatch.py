@@ -33,9 +33,15 @@ class LayerRules:
         return self._rules.register(kind, rule)
 
     def __call__(self, layer: Any) -> Any:
+        return self._rules.registry[self._type_with_rule(layer)](layer)
+
+    def has_rule(self, layer: Any) -> bool:
+        """Whether a layer has another rule than the default."""
+        return self._type_with_rule(layer) is not object
+
+    def _type_with_rule(self, layer: Any) -> type:
         known, kind = self._rules.registry, type(layer)
-        found = next(a for a in kind.__mro__ if a in known and _inherits(kind, a))
-        return known[found](layer)
+        return next(a for a in kind.__mro__ if a in known and _inherits(kind, a))
 
 
 def is_keras(layer: Any) -> bool:

@@ -9,6 +9,7 @@ import keras
 
 from lipdp.bounds.rules.dense import check_plain_kernel
 from lipdp.bounds.rules.pooling import check_channels_last
+from lipdp.bounds.rules.refusals import is_refused, way_out
 from lipdp.errors import UnsupportedLayer
 
 _PRECISE = ("float32", "float64")
@@ -78,13 +79,27 @@ def check_last_axis(layer: Any) -> None:
         _refuse(layer, "axis", tuple(axes), fix)
 
 
-def check_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_call(
+    layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_rule: bool
+) -> None:
     """Refuses what a call says besides its inputs, which a counterpart would not hear.
+
+    Args:
+        layer: The layer that is called.
+        args: Behind its inputs.
+        kwargs: The others.
+        has_rule: Whether the layer has a counterpart other than a copy.
 
     Raises:
         UnsupportedLayer: If there is such an argument.
     """
     given = [*args, *_given(layer, kwargs)]
+    if given and is_refused(layer) and not has_rule:
+        raise UnsupportedLayer(
+            f"The layer {layer.name!r} ({type(layer).__name__}) has no Lipschitz counterpart",
+            received=type(layer).__name__,
+            fix=way_out(layer),
+        )
     if given:
         raise UnsupportedLayer(
             f"No counterpart takes what the call of {layer.name!r} says besides its inputs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -78,8 +79,11 @@ class _Calls:
         self._made: dict[int, tuple[Any, ...]] = {}
         self._bounded: dict[int, Any] = {}
 
-    def __call__(self, layer: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        check_call(layer, args, kwargs)
+    def __call__(self, layer: Any, *given: Any, **kwargs: Any) -> Any:
+        # The inputs may have been given by name.
+        names = list(inspect.signature(layer.call).parameters)
+        inputs, *args = given or (kwargs.pop(names[0], None),)
+        check_call(layer, tuple(args), kwargs, has_rule=counterpart.has_rule(layer))
         layers = self._counterparts(layer)
         if _is_factor(layer) or not any(isinstance(made, _UNBOUNDED) for made in layers):
             factor = abs(layer.scale) if _is_factor(layer) else 1.0

@@ -12,7 +12,7 @@ from lipdp.layers._linear import LinearLayer
 from lipdp.layers._shapes import positions, sample_shape
 from lipdp.projections import Projection
 from lipdp.projections._checks import count
-from lipdp.rounding import gamma, product_slack
+from lipdp.rounding import gamma, product_slack, unit_roundoff
 from lipdp.setting import Setting
 
 
@@ -24,7 +24,12 @@ class ProjectedInitializer(keras.initializers.Initializer):
         self.projection = projection
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """A weight inside the ball."""
+        """A weight inside the ball.
+
+        Raises:
+            UnsafeSetting: If the dtype is neither float32 nor float64.
+        """
+        unit_roundoff(keras.backend.standardize_dtype(dtype))
         return self.projection(self.initializer(shape, dtype=dtype))
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import keras
 import pytest
 from keras import ops
 
+import lipdp
 from lipdp.bounds import gradient_bounds
+from lipdp.bounds.rules import lookup, merging
+from lipdp.bounds.rules.refusals import is_refused, way_out
 from lipdp.errors import UnboundedGradient, UnsafeSetting, UnsupportedLayer
 from lipdp.layers import BoundedInput, SpectralDense, SphereNormalization
 from lipdp.layers._dense import BoundedDense
@@ -402,3 +407,118 @@ def test_a_nested_model_on_a_dict_is_refused(names):
             gradient_bounds(model, LOSS)
     listed = keras.Model(list(given.values()), joined)(list(outer.values()))
     assert len(gradient_bounds(keras.Model(outer, SpectralDense(2)(listed)), LOSS).parameters) == 1
+
+
+def classes_of_layers():
+    """What users make layers of; RNN cells are layers of those."""
+    classes = {c for c in vars(keras.layers).values() if isinstance(c, type)}
+    return sorted(classes - {keras.layers.InputSpec}, key=lambda kind: kind.__name__)
+
+
+def named_parts(text):
+    """Things of this package and of Keras that a text names."""
+    return re.findall(r"(?:lipdp|keras)(?:\.\w+)+", text)
+
+
+class TestWaysOut:
+    @pytest.mark.parametrize("kind", classes_of_layers(), ids=lambda kind: kind.__name__)
+    def test_every_layer_of_keras_has_a_rule_or_a_way_out_of_its_own(self, kind):
+        with_rules = {*lookup._RULES, *merging.RULES, keras.layers.InputLayer}
+        layer = kind.__new__(kind)
+        assert is_refused(layer) == (kind not in with_rules)
+        if kind in with_rules:
+            return
+        object.__setattr__(layer, "_trainable", True)
+        text = way_out(layer)
+        assert "subclass" not in text or kind.__name__ in CODE
+        assert len(text) > 20
+        for name in named_parts(text):
+            package, *path = name.split(".")
+            thing = {"lipdp": lipdp, "keras": keras}[package]
+            for part in path:
+                thing = getattr(thing, part)
+
+    @pytest.mark.parametrize(
+        ("layer", "words"),
+        [
+            (keras.layers.GroupNormalization(2), "SphereNormalization"),
+            (keras.layers.UnitNormalization(), "SphereNormalization"),
+            (keras.layers.RMSNormalization(), "SphereNormalization"),
+            (keras.layers.Normalization(mean=0.0, variance=1.0), "Rescaling.*PrivateStandardiz"),
+            (keras.layers.SpectralNormalization(keras.layers.Dense(6)), "SpectralDense"),
+            (keras.layers.Dense(6, activation="relu"), None),
+        ],
+    )
+    def test_on_vectors(self, layer, words):
+        model = net(layer)
+        if words is not None:
+            with pytest.raises(UnsupportedLayer, match=f"{layer.name}.*{words}"):
+                gradient_bounds(model, LOSS)
+
+    @pytest.mark.parametrize(
+        ("layer", "words"),
+        [
+            (keras.layers.TimeDistributed(SpectralDense(3)), "Call the layer inside it directly"),
+            (keras.layers.LSTM(3), "SpectralConv1D"),
+            (keras.layers.Bidirectional(keras.layers.GRU(3)), "SpectralConv1D"),
+            (keras.layers.LSTM(3, return_state=True), "SpectralConv1D"),
+        ],
+    )
+    def test_on_sequences(self, layer, words):
+        inputs = keras.Input((4, 3))
+        made = keras.tree.flatten(layer(BoundedInput((4, 3), 1.0)(inputs)))
+        model = keras.Model(inputs, SpectralDense(3)(keras.layers.Flatten()(made[0])))
+        with pytest.raises(UnsupportedLayer, match=words):
+            gradient_bounds(model, LOSS)
+
+    @pytest.mark.parametrize(
+        ("make", "words"),
+        [
+            (lambda x: keras.layers.MultiHeadAttention(2, 4)(x, x), "mixer"),
+            (lambda x: keras.layers.Attention()([x, x]), "mixer"),
+            (lambda x: keras.layers.Dot(2)([x, x]), "Concatenate"),
+            (lambda x: keras.layers.Maximum()([x, x]), "MaxMin"),
+        ],
+    )
+    def test_on_several_tensors(self, make, words):
+        inputs = keras.Input((4, 3))
+        made = make(BoundedInput((4, 3), 1.0)(inputs))
+        model = keras.Model(inputs, SpectralDense(3)(keras.layers.Flatten()(made)))
+        with pytest.raises(UnsupportedLayer, match=words):
+            gradient_bounds(model, LOSS)
+
+    def test_batch_normalization_of_a_frozen_backbone(self):
+        backbone = keras.Sequential(
+            [keras.Input((6,)), keras.layers.Dense(6), keras.layers.BatchNormalization()]
+        )
+        with pytest.raises(UnsupportedLayer, match=r"remove it.*FrozenFeatures"):
+            gradient_bounds(net(backbone), LOSS)
+        backbone.trainable = False
+        with pytest.raises(UnsupportedLayer) as refused:
+            gradient_bounds(net(backbone), LOSS)
+        assert "FrozenFeatures(backbone)" in refused.value.fix
+        assert "remove it" not in refused.value.fix
+
+    def test_a_layer_of_the_user_with_the_name_of_one_of_keras(self):
+        class LSTM(keras.layers.Layer):
+            pass
+
+        assert "subclass" in way_out(LSTM())
+
+    @pytest.mark.parametrize("functional", [True, False])
+    def test_a_model_that_regularises_its_output(self, functional):
+        inputs = keras.Input((6,))
+        dense = SpectralDense(6)
+        inner = keras.Model(inputs, dense(inputs)) if functional else keras.Sequential([dense])
+        inner.activity_regularizer = keras.regularizers.L2(0.1)
+        with pytest.raises(UnsupportedLayer, match=f"regulariser of '{inner.name}'"):
+            gradient_bounds(net(inner), LOSS)
+        whole = net()
+        whole.activity_regularizer = keras.regularizers.L2(0.1)
+        with pytest.raises(UnsupportedLayer, match=f"regulariser of '{whole.name}'"):
+            gradient_bounds(whole, LOSS)
+
+
+#: Whose code nobody knows.
+CODE = {"FlaxLayer", "JaxLayer", "Lambda", "Layer", "Pipeline", "TFSMLayer", "TorchModuleWrapper"}
+CODE |= {"Wrapper"}

@@ -288,3 +288,52 @@ def test_mixed_precision_becomes_float32():
     plain = keras.Sequential([keras.Input((4,)), L.Dense(2, dtype="mixed_float16")])
     model, _ = convert(plain)
     assert {layer.compute_dtype for layer in model.layers[1:]} == {"float32"}
+
+
+class TestLayersWithoutACounterpart:
+    """Each is named with a way out of its own, however it is called."""
+
+    @pytest.mark.parametrize(
+        ("shape", "layer", "words"),
+        [
+            ((6, 8), L.LSTM(4), "SpectralConv1D"),
+            ((6, 8), L.Bidirectional(L.GRU(4)), "SpectralConv1D"),
+            ((6, 8), L.TimeDistributed(L.Dense(4)), "Call the layer inside it directly"),
+            ((6, 8), L.Normalization(mean=0.0, variance=1.0), "Rescaling"),
+            ((6, 8), L.SpectralNormalization(L.Dense(4)), "SpectralDense"),
+        ],
+    )
+    def test_of_one_input(self, shape, layer, words):
+        plain = keras.Sequential([keras.Input(shape), layer, L.Flatten(), L.Dense(1)])
+        with pytest.raises(UnsupportedLayer, match=f"{layer.name}.*{words}"):
+            lipdp.convert(plain)
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda x: L.MultiHeadAttention(2, 4)(x, x),
+            lambda x: L.MultiHeadAttention(2, 4)(query=x, value=x),
+            lambda x: L.Attention()([x, x]),
+        ],
+    )
+    def test_attention(self, call):
+        inputs = keras.Input((6, 8))
+        plain = keras.Model(inputs, L.Dense(1)(L.Flatten()(call(inputs))))
+        with pytest.raises(UnsupportedLayer, match=r"ttention.*lipdp\.models") as refused:
+            lipdp.convert(plain)
+        assert "KerasTensor" not in str(refused.value)
+
+    def test_texts(self):
+        texts = L.TextVectorization(max_tokens=10, output_sequence_length=4, name="words")
+        texts.adapt(["a b", "b c"])
+        inputs = keras.Input((1,), dtype="string")
+        outputs = L.Dense(1)(L.Flatten()(L.Embedding(10, 4)(texts(inputs))))
+        with pytest.raises(UnsupportedLayer, match=r"words.*beforehand|words.*before fit"):
+            lipdp.convert(keras.Model(inputs, outputs))
+
+    def test_a_mask_of_a_layer_with_a_counterpart(self):
+        masked = L.Embedding(10, 4, mask_zero=True)
+        plain = keras.Sequential([keras.Input((6,)), masked, L.LayerNormalization(), L.LSTM(2)])
+        with pytest.raises(UnsupportedLayer) as refused:
+            lipdp.convert(plain)
+        assert "layer_normalization" not in str(refused.value)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -21,33 +19,13 @@ from lipdp.bounds.rules import (
 )
 from lipdp.bounds.rules import shapes as moving
 from lipdp.bounds.rules.base import LayerBounds, MergeBounds
+from lipdp.bounds.rules.refusals import way_out
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.base import LipschitzLayer
 
 _FAMILIES = (activations, convolution, dense, moving, pooling, randomness, scaling)
 _RULES = ChainMap(*(dict(family.RULES) for family in _FAMILIES))
-
-_CURES: Mapping[str, str] = MappingProxyType(
-    {
-        "BatchNormalization": "It mixes the samples of a batch: remove it, or normalise each "
-        "sample with lipdp.layers.SphereNormalization",
-        "LayerNormalization": "Use lipdp.layers.CenterNorm or SphereNormalization",
-        "Embedding": "Use lipdp.layers.BoundedEmbedding, which takes ids out of range too",
-        "GaussianNoise": "Its noise has no bound: use keras.layers.Dropout",
-        "GaussianDropout": "Its noise has no bound: use keras.layers.Dropout",
-        "AlphaDropout": "Use keras.layers.Dropout",
-        "MixUp": "One record would enter several gradients: use keras.layers.RandomFlip or another "
-        "layer that changes each record on its own",
-        "CutMix": "One record would enter several gradients: use keras.layers.RandomErasing",
-        "Equalization": "It takes one histogram of the whole batch: equalize the data beforehand",
-        "AugMix": "Its equalization takes one histogram of the whole batch: use "
-        "keras.layers.RandomFlip, RandomRotation, RandomContrast, ...",
-        "RandAugment": "Its equalization takes one histogram of the whole batch: use "
-        "keras.layers.RandomFlip, RandomRotation, RandomContrast, ...",
-        "RandomCrop": "It does not crop in inference: use keras.layers.RandomTranslation",
-    }
-)
 
 
 def bounds_of(layer: Any, shapes: Shapes) -> LayerBounds:
@@ -62,7 +40,7 @@ def bounds_of(layer: Any, shapes: Shapes) -> LayerBounds:
             whose code it may have changed, has an attribute that hides a method, was built for
             another shape, now makes another one, or adds a loss that depends on data.
     """
-    _check_losses(layer)
+    check_losses(layer)
     if isinstance(layer, LipschitzLayer):
         check_final(layer, LipschitzLayer, "layer")
         _check_constraint(layer)
@@ -82,7 +60,7 @@ def merge_bounds_of(layer: Any, shapes: Shapes) -> MergeBounds:
     Raises:
         UnsupportedLayer: If none are known, or if the layer now makes another shape.
     """
-    _check_losses(layer)
+    check_losses(layer)
     if type(layer) in merging.RULES:
         check_methods(layer, "layer")
         _check_output(layer, shapes, [(None, *shape) for shape in shapes.inputs])
@@ -95,12 +73,17 @@ def is_merging(layer: Any) -> bool:
     return type(layer) in merging.RULES
 
 
-def _check_losses(layer: Any) -> None:
+def check_losses(layer: Any) -> None:
+    """Refuses a layer or model that adds a loss of its output.
+
+    Raises:
+        UnsupportedLayer: If it does.
+    """
     if getattr(layer, "activity_regularizer", None) is not None:
         raise UnsupportedLayer(
-            f"The activity regulariser of layer {layer.name!r} adds a loss without a bound",
+            f"The activity regulariser of {layer.name!r} adds a loss without a bound",
             received=layer.activity_regularizer,
-            fix="Remove it",
+            fix="Make it without activity_regularizer",
         )
 
 
@@ -109,9 +92,7 @@ def _unknown(layer: Any) -> UnsupportedLayer:
     return UnsupportedLayer(
         f"The layer {layer.name!r} ({name}) has no proved bound",
         received=name,
-        fix=_CURES.get(
-            name, "Use a layer of lipdp.layers, or subclass lipdp.layers.LipschitzLayer"
-        ),
+        fix=way_out(layer),
     )
 
 
