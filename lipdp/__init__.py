@@ -1,7 +1,8 @@
 """lipdp: differentially private Keras training without per-sample gradient clipping.
 
 Lipschitz-constrained layers bound every sample's gradient, the bound calibrates the noise, and the
-same constants certify every prediction. Nothing heavy is imported before it is used.
+same constants certify every prediction. Nothing heavy is imported before it is used; once Keras is
+imported, ``keras.models.load_model`` knows the classes of this package.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from lipdp import _known_to_keras
 from lipdp._version import __version__
 
 if TYPE_CHECKING:
@@ -79,3 +81,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *_PACKAGES})
+
+
+# The last line: what it imports may import this package's names.
+_known_to_keras.make_known()

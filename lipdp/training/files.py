@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,11 @@ import keras
 from lipdp.errors import InvalidData
 from lipdp.training.saving import check_format
 
-_REGISTERING = ("lipdp.layers", "lipdp.losses", "lipdp.projections", "lipdp.certificates")
-
 
 def load_model(path: str | Path, **kwargs: Any) -> keras.Model:
     """Loads a ``.keras`` file with its ledger, ready to predict, certify and train on.
 
-    Keras imports no package but its own while it loads, so the classes are registered here. A new
-    noise seed is drawn: none was saved.
+    A new noise seed is drawn: none was saved.
 
     Args:
         path: The file.
@@ -28,8 +24,6 @@ def load_model(path: str | Path, **kwargs: Any) -> keras.Model:
         InvalidData: If there is no such file, or it is no whole Keras model, or its ledger was
             edited.
     """
-    for package in _REGISTERING:
-        importlib.import_module(package)
     if not Path(path).is_file():
         raise InvalidData("There is no model file here", received=str(path))
     try:
