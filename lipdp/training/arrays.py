@@ -24,20 +24,55 @@ def as_rows(name: str, values: Any) -> np.ndarray:
     Raises:
         InvalidData: If it is no array, a stream, or a nest of arrays.
     """
+    _check_kind(name, values)
+    as_it_is = isinstance(values, np.ndarray) or is_read_by_rows(values)
+    try:
+        rows = values if as_it_is else np.asarray(values)
+    except ValueError as error:
+        raise InvalidData(
+            f"{name} makes no array: its rows have different shapes",
+            received=type(values).__name__,
+            fix="Pass one array with as many numbers in each row",
+        ) from error
+    if not rows.shape and hasattr(values, "__iter__"):
+        raise InvalidData(
+            f"{name} is a stream, which brings inputs and targets together",
+            received=type(values).__name__,
+            fix="Pass the stream of (x, y) as x, and no y",
+        )
+    texts = name != "y" and rows.dtype.kind in "SUMm"
+    if len(rows.shape) == 0 or rows.dtype == object or texts:
+        raise InvalidData(
+            f"{name} must be a numeric array with one row an example",
+            received=f"shape {rows.shape}, dtype {rows.dtype}",
+            fix="Pass numbers; lipdp.preprocessing encodes the columns of a table",
+        )
+    return rows
+
+
+def _check_kind(name: str, values: Any) -> None:
+    """Refuses what is no array, each with its own way out."""
+    if isinstance(values, keras.utils.PyDataset):
+        raise InvalidData(
+            "A PyDataset chooses the batches itself, but privacy is accounted for batches that fit"
+            " draws",
+            received=type(values).__name__,
+            fix="Pass x and y as arrays; what is too large for memory may be a numpy.memmap, or an"
+            " object with shape, dtype, len and indexing that reads rows when asked",
+        )
+    if hasattr(values, "tocsr") and hasattr(values, "nnz"):
+        raise InvalidData(
+            f"{name} is a sparse matrix, and rows are drawn from dense arrays",
+            received=f"{type(values).__name__} of shape {values.shape}",
+            fix=f"Pass {name}.toarray(), or an object with shape, dtype, len and indexing that"
+            " makes the rows dense when asked",
+        )
     if isinstance(values, (dict, tuple)) or values is None or not hasattr(values, "__len__"):
         raise InvalidData(
             f"{name} must be one array of rows, which can be sampled at random",
             received=type(values).__name__,
             fix="Pass a NumPy array (a stream cannot be Poisson-sampled)",
         )
-    as_it_is = isinstance(values, np.ndarray) or is_read_by_rows(values)
-    rows = values if as_it_is else np.asarray(values)
-    if len(rows.shape) == 0 or rows.dtype == object:
-        raise InvalidData(
-            f"{name} must be a numeric array with one row an example",
-            received=f"shape {rows.shape}, dtype {rows.dtype}",
-        )
-    return rows
 
 
 def as_inputs(x: Any, num_inputs: int) -> Any:

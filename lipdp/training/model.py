@@ -21,14 +21,17 @@ from lipdp.certificates import UncertifiedWarning
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss, per_row
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
-from lipdp.training.metrics import certified_metric, metrics_over_rows
+from lipdp.training.metrics import certified_metric, on_logits
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
 from lipdp.training.report import statement_of
 from lipdp.training.request import FitRequest
-from lipdp.training.saving import SavedWithLedger
-from lipdp.training.settings import check_compile, check_fit
+from lipdp.training.saving import SavedWithLedger, budget_of, saved_budget
+from lipdp.training.settings import check_budget, check_compile, check_compiled, check_fit
 from lipdp.training.state import PrivateState
+
+#: Options of ``compile`` that Keras' own models do not have.
+_OWN_OPTIONS = ("privacy", "certified_radius")
 
 
 class PrivateTraining(SavedWithLedger):
@@ -50,8 +53,8 @@ class PrivateTraining(SavedWithLedger):
         optimizer: Any = "rmsprop",
         loss: Any = None,
         *,
-        metrics: Sequence[Any] | None = None,
-        weighted_metrics: Sequence[Any] | None = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
         privacy: PrivacyBudget | None = None,
         certified_radius: float | None = 0.05,
         **kwargs: Any,
@@ -61,7 +64,10 @@ class PrivateTraining(SavedWithLedger):
         Args:
             optimizer: Any Keras optimizer.
             loss: A loss; with ``privacy`` one of ``lipdp.losses``.
-            metrics: Metrics; padded slots of a private batch do not count.
+            metrics: One metric, or several in a list or dict; padded slots of a private batch do
+                not count. With a loss of this package, whose outputs are logits, those of Keras'
+                metrics that take probabilities get them; functions and classes of your own get
+                logits (``lipdp.training.metrics.on_logits``).
             weighted_metrics: More metrics.
             privacy: The budget, or None for training without privacy.
             certified_radius: L2 radius, in units of the input, at which validation carries
@@ -70,9 +76,12 @@ class PrivateTraining(SavedWithLedger):
             **kwargs: Keras' other options.
 
         Raises:
-            UnsafeSetting: If an option would leak or is not covered by the proof.
+            InvalidValue: If ``privacy`` is no budget, or a metric none.
+            UnsafeSetting: If an option would leak or is not covered by the proof, or the output is
+                no logits, as behind a sigmoid, softmax or ReLU.
             UnsupportedLayer: If the loss has no proved Lipschitz constant.
         """
+        check_budget(privacy)
         state = self._private
         state.compile_arguments = {
             "optimizer": optimizer,
@@ -86,35 +95,39 @@ class PrivateTraining(SavedWithLedger):
         state.plan, state.gate, state.certified = None, None, None
         state.set_budget(privacy)
         if privacy is not None:
-            check_compile(loss, kwargs)
+            check_compile(self, loss, kwargs)
             optimizer = PrivateOptimizer(keras.optimizers.get(optimizer))
             optimizer.watch(adaptive_clips(self))
-            asked = [*(metrics or ()), *(weighted_metrics or ())]
-            metrics = None
-            weighted_metrics = self._private_metrics(asked, loss, certified_radius)
+            asked = [metrics, weighted_metrics]
+            metrics, weighted_metrics = None, self._private_metrics(asked, loss, certified_radius)
             kwargs["auto_scale_loss"] = False
+        elif isinstance(loss, LipschitzLoss):
+            metrics, weighted_metrics = on_logits(metrics, loss), on_logits(weighted_metrics, loss)
         super().compile(
             optimizer, loss, metrics=metrics, weighted_metrics=weighted_metrics, **kwargs
         )
 
     def _private_metrics(
-        self, metrics: Sequence[Any], loss: LipschitzLoss, radius: float | None
+        self, metrics: Any, loss: LipschitzLoss, radius: float | None
     ) -> list[Any]:
         num_outputs = self.output_shape[-1] if self.built else None
         self._private.certified = found = certified_metric(num_outputs, loss, radius)
-        return [*metrics_over_rows(metrics, num_outputs), *([] if found is None else [found])]
+        return [*on_logits(metrics, loss), *([] if found is None else [found])]
 
     def get_compile_config(self) -> dict[str, Any]:
         """The arguments of ``compile``, serialised; without noise or seeds."""
-        arguments = self._private.compile_arguments
-        return {k: keras.saving.serialize_keras_object(v) for k, v in arguments.items()}
+        arguments, private = dict(self._private.compile_arguments), self._private.budget is not None
+        if not private:
+            # Keras' clone_model compiles a plain Sequential with the rest.
+            arguments = {k: v for k, v in arguments.items() if k not in _OWN_OPTIONS}
+        config = {k: keras.saving.serialize_keras_object(v) for k, v in arguments.items()}
+        return {**config, "privacy": saved_budget(arguments["privacy"])} if private else config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Inverse of ``get_compile_config``."""
-        arguments = {k: keras.saving.deserialize_keras_object(v) for k, v in config.items()}
-        privacy = arguments.pop("privacy", None)
-        budget = None if privacy is None else PrivacyBudget.from_config(privacy)
-        self.compile(**arguments, privacy=budget)
+        given = {name: value for name, value in config.items() if name != "privacy"}
+        arguments = {k: keras.saving.deserialize_keras_object(v) for k, v in given.items()}
+        self.compile(**arguments, privacy=budget_of(config.get("privacy")))
         if self.built:
             self.optimizer.build(self.trainable_variables)
 
@@ -169,7 +182,8 @@ class PrivateTraining(SavedWithLedger):
 
         Raises:
             BudgetExhausted: If not one more step is affordable.
-            UnsafeSetting: If an option would leak.
+            UnsafeSetting: If an option would leak, or the output is no logits.
+            InvalidState: If the optimizer or loss was assigned after ``compile``.
             InvalidData: If the data are no arrays, or the ledger file was edited, or the one of a
                 backup is missing or holds less than the backup.
         """
@@ -182,7 +196,8 @@ class PrivateTraining(SavedWithLedger):
         if self._private.budget is None:
             with self._private.without_privacy(self):
                 return super().fit(x, y, batch_size, verbose=verbose, **options, **kwargs)
-        check_fit(kwargs)
+        check_fit({**kwargs, **options, "batch_size": batch_size})
+        check_compiled(self, self._private.compile_arguments["loss"])
         asked = FitRequest(
             x,
             y,

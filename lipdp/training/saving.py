@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import keras
 import numpy as np
 
-from lipdp.errors import InvalidData, UnsafeSetting
+from lipdp.errors import InvalidData, InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss, Reading
-from lipdp.privacy import PrivacyLedger
+from lipdp.privacy import PrivacyBudget, PrivacyLedger
 from lipdp.training.state import PrivateState, read_ledger, write_ledger
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ else:
 
 _KEY = "lipdp_shapes"
 _TASK = "lipdp_task"
+_CLONED = "lipdp>BudgetOfModel"
 _LEGACY = (".h5", ".hdf5")
 
 
@@ -118,6 +119,52 @@ class SavedWithLedger(_Base):
 def _read_task(store: Any) -> Reading | None:
     text = np.asarray(store[_TASK]).tobytes().decode("utf-8", errors="replace")
     return next((task for task in get_args(Reading) if task == text), None)
+
+
+@keras.saving.register_keras_serializable(package="lipdp")
+class BudgetOfModel:
+    """A budget among the saved arguments of ``compile``, which plain Keras models cannot take.
+
+    ``keras.models.clone_model`` makes a plain Sequential and compiles it with them.
+
+    Args:
+        config: Of the budget.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._config = config
+
+    def get_config(self) -> dict[str, Any]:
+        """That of the budget."""
+        return self._config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> BudgetOfModel:
+        """Refuses: only models of this package read it, by ``budget_of``.
+
+        Raises:
+            InvalidState: Always.
+        """
+        raise InvalidState(
+            "A plain Keras model, as clone_model makes of a Sequential, cannot be compiled with a"
+            " privacy budget, and its training would not be private",
+            received=config,
+            fix="Copy with type(model).from_config(model.get_config()), then compile(...,"
+            " privacy=...); or clone before compile",
+        )
+
+
+def saved_budget(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of a budget as Keras saves it."""
+    return keras.saving.serialize_keras_object(BudgetOfModel(config))
+
+
+def budget_of(saved: dict[str, Any] | None) -> PrivacyBudget | None:
+    """Inverse of ``saved_budget``; files may hold the configuration alone, or None."""
+    if saved is None:
+        return None
+    config = saved["config"] if saved.get("registered_name") == _CLONED else saved
+    return PrivacyBudget.from_config(keras.saving.deserialize_keras_object(config))
 
 
 def check_format(path: Any) -> None:

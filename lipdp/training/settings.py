@@ -3,33 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
 import keras
 
 from lipdp.bounds import gradient_bounds
 from lipdp.bounds.final import hidden_methods
-from lipdp.errors import UnsafeSetting, UnsupportedLayer
+from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting, UnsupportedLayer
 from lipdp.losses.base import LipschitzLoss
+from lipdp.privacy import PrivacyBudget
+from lipdp.training.logits import check_logits
 from lipdp.training.metrics import check_names
+from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.unchanged import SHOWN
 
 _NO_WEIGHTS = "It would multiply a record's gradient, whose bound assumes weight 1"
+#: Of each option of ``fit``: why it is refused, and the way out.
 _FIT_REASONS = {
-    "class_weight": _NO_WEIGHTS,
-    "sample_weight": _NO_WEIGHTS,
-    "steps_per_epoch": "The steps follow from the rows and the expected batch size",
+    "class_weight": (
+        _NO_WEIGHTS,
+        "Leave it out; lipdp.losses.ClassWeighted(loss, weights) takes public weights of classes",
+    ),
+    "sample_weight": (
+        _NO_WEIGHTS,
+        "Leave it out; rows that should not count are best left out of x and y, by a rule that is"
+        " public",
+    ),
+    "steps_per_epoch": (
+        "An epoch has as many steps as the rows and the expected batch size say, ceil(N / b)",
+        "Leave it out, and choose batch_size and epochs",
+    ),
 }
 #: What a model class of the user's may define anew.
 _OVERRIDABLE = SHOWN | {"_abc_impl"}
 
 
-def check_compile(loss: Any, options: Mapping[str, Any]) -> None:
-    """Refuses what the mechanism does not cover.
+def check_budget(privacy: Any) -> None:
+    """Refuses what is neither a budget nor None.
 
     Raises:
-        UnsupportedLayer: If the loss has no proved Lipschitz constant.
-        UnsafeSetting: If an option changes what a step computes.
+        InvalidValue: If it is so.
+    """
+    if privacy is not None and not isinstance(privacy, PrivacyBudget):
+        raise InvalidValue(
+            "privacy= takes a budget",
+            received=privacy,
+            fix="Pass lipdp.PrivacyBudget(epsilon=3.0), or None for training without privacy",
+        )
+
+
+def check_compile(model: keras.Model, loss: Any, options: Mapping[str, Any]) -> None:
+    """Refuses what the mechanism does not cover.
+
+    Args:
+        model: The model; if it has a shape already, its output is looked at.
+        loss: Its loss.
+        options: Further options of ``compile``.
+
+    Raises:
+        UnsupportedLayer: If the loss has no proved Lipschitz constant, or the model several
+            outputs.
+        UnsafeSetting: If an option changes what a step computes, or the output is no logits.
     """
     if not isinstance(loss, LipschitzLoss):
         raise UnsupportedLayer(
@@ -44,6 +79,29 @@ def check_compile(loss: Any, options: Mapping[str, Any]) -> None:
             fix="Leave them out",
         )
     check_steps(options.get("steps_per_execution", 1))
+    if model.built:
+        check_logits(model, loss)
+
+
+def check_compiled(model: keras.Model, loss: Any) -> None:
+    """Refuses an optimizer or loss that took the place of those of ``compile``.
+
+    Args:
+        model: A model that was compiled with a budget.
+        loss: The loss that ``compile`` was given.
+
+    Raises:
+        InvalidState: If one was assigned since.
+    """
+    private = isinstance(model.optimizer, PrivateOptimizer)
+    for name, is_own in (("optimizer", private), ("loss", model.loss is loss)):
+        if not is_own:
+            raise InvalidState(
+                f"model.{name} was assigned after compile(), which had made it part of the private"
+                " step",
+                received=getattr(model, name),
+                fix=f"Call model.compile({name}=..., privacy=...) again; the ledger keeps counting",
+            )
 
 
 def check_steps(per_execution: Any) -> None:
@@ -65,13 +123,19 @@ def check_fit(options: Mapping[str, Any]) -> None:
 
     Raises:
         UnsafeSetting: Naming the option and why.
+        InvalidValue: If a number is none.
     """
-    for name, reason in _FIT_REASONS.items():
+    for name, kind in (("epochs", Integral), ("batch_size", Real), ("validation_split", Real)):
+        value = options.get(name)
+        if value is not None and not isinstance(value, kind):
+            word = "a whole number" if kind is Integral else "a number"
+            raise InvalidValue(f"{name} must be {word}", received=value)
+    for name, (reason, fix) in _FIT_REASONS.items():
         if options.get(name) is not None:
+            # Not the value: weights are of private rows.
+            given = type(options[name]).__name__
             raise UnsafeSetting(
-                f"{name} is refused in a private fit. {reason}",
-                received=options[name],
-                fix=f"Leave {name} out; for public class weights use lipdp.losses.ClassWeighted",
+                f"{name} is refused in a private fit. {reason}", received=given, fix=fix
             )
 
 
@@ -80,7 +144,7 @@ def check_model(model: keras.Model) -> None:
 
     Raises:
         UnsafeSetting: If the model adds a loss or a training step of its own, runs several steps at
-            a time, or a layer has a metric with a reserved name.
+            a time, a layer has a metric with a reserved name, or the output is no logits.
         UnsupportedLayer: If a layer has no proved bound.
     """
     if model.losses:
@@ -94,6 +158,7 @@ def check_model(model: keras.Model) -> None:
     check_steps(model.steps_per_execution)
     check_names(model.metrics)
     gradient_bounds(model, model.loss)
+    check_logits(model, model.loss)
     _check_methods(model)
 
 

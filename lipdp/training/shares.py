@@ -230,9 +230,11 @@ def _check_room(
     for grid, sensitivity in zip(grids, sensitivities, strict=True):
         if grid is not None and grid.limit < sensitivity * shape.rows / shape.rows_per_unit:
             raise UnsafeSetting(
-                "The dtype has no room for sums of a whole batch on a grid this fine",
+                "secure_noise=True rounds sums to a grid, and the model's dtype has no room for"
+                " those of a whole batch on a grid this fine",
                 received={"limit": grid.limit, "largest sum": sensitivity * shape.rows},
-                fix="Use dtype float64, or a smaller batch",
+                fix="Make the layers with dtype='float64', use a smaller batch_size, or compile"
+                " with PrivacyBudget(..., secure_noise=False)",
             )
 
 

@@ -20,8 +20,8 @@ class RowStream:
     It is read once to count the rows and to check the labels.
 
     Args:
-        source: Iterable of pairs of one input and its target, not batched, finite; each row comes
-            at most once a pass, in whatever order.
+        source: Iterable of pairs of one input and its target, or of batches of them, finite; each
+            row comes at most once a pass, in whatever order, and depends on one record.
         sampling: The budget's sampling.
         check_shape: Raises for the shape of a row that the model has no bound for; it sees every
             row of every pass.
@@ -63,17 +63,30 @@ class RowStream:
         return self._count
 
     def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """One pass over the rows."""
+        """One pass over the rows; a batch is taken apart."""
         for element in self._source:
             if not isinstance(element, tuple) or len(element) != 2:
                 raise InvalidData(
                     "Each element of a stream must be a pair of one input and its target",
                     received=type(element).__name__,
-                    fix="Pass a stream of unbatched (x, y) with one input",
+                    fix="Pass a stream of (x, y) with one input",
                 )
-            row = np.asarray(element[0])
-            self._check_shape(row.shape)
-            yield row, np.asarray(element[1])
+            x, y = np.asarray(element[0]), np.asarray(element[1])
+            if self._is_batch(x.shape, y.shape):
+                yield from zip(x, y, strict=True)
+            else:
+                yield x, y
+
+    def _is_batch(self, shape: tuple[int, ...], labels: tuple[int, ...]) -> bool:
+        """Whether an element is several rows, as its shape says, which is no row's."""
+        try:
+            self._check_shape(shape)
+        except InvalidData:
+            if not shape or shape[:1] != labels[:1]:
+                raise
+            self._check_shape(shape[1:])
+            return True
+        return False
 
 
 def _check_finite(source: Any) -> None:
