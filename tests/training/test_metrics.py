@@ -361,7 +361,7 @@ class TestWhoGetsWhat:
             M.MeanMetricWrapper(M.binary_crossentropy, from_logits=True),
             losses.BinaryHinge(),
         ],
-        ids=repr,
+        ids=lambda metric: type(metric).__name__,
     )
     def test_who_asks_for_logits_gets_them(self, metric):
         assert not any(isinstance(m, OnProbabilities) for m in on_logits(metric, BINARY))
