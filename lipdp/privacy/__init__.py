@@ -13,6 +13,7 @@ from lipdp.privacy.accountants import (
     epsilon,
     epsilon_curve,
     epsilon_of,
+    truncation_price,
 )
 from lipdp.privacy.allocation import ALLOCATIONS, allocate, effective_multiplier
 from lipdp.privacy.budget import PrivacyBudget
@@ -90,4 +91,5 @@ __all__ = [
     "private_mean_and_whitening",
     "repeat_and_select",
     "rounded_sensitivity",
+    "truncation_price",
 ]

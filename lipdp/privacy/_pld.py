@@ -1,14 +1,14 @@
-"""An upper bound of epsilon by privacy loss distributions, from dp-accounting.
+"""An upper bound of epsilon by privacy loss distributions, composed by dp-accounting.
 
-The library discretises pessimistically ("connect the dots", Doroshenko et al. 2022). What is
-chosen here is the grid, so that a call stays small, and an allowance for rounding.
+Losses are discretised pessimistically ("connect the dots", Doroshenko et al. 2022): by the
+library, or where a row is replaced by ``_replaced_losses``. What is chosen here is the grid, so
+that a call stays small, and an allowance for rounding.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from lipdp.privacy._rdp import MOST_NOISE, divergences, orders
-from lipdp.privacy.phase import ADJACENCIES, POISSON, Draw, Phase
+from lipdp.privacy._replaced_losses import largest_loss, log_mixture, replaced_losses
+from lipdp.privacy.phase import POISSON, Draw, Phase
 
 _U = 2.0**-53
 #: The library drops noise of log-probability below -50: 9.7 standard deviations.
@@ -50,12 +51,11 @@ COARSE = Size(step=2**13, composed=2**14)
 _WIDEST = 0.25
 
 
-def offers_replacement() -> bool:
-    """Whether this release of the library knows sampling under replace-one, and truncated draws."""
+def offers_truncation() -> bool:
+    """Whether this release of the library knows truncated draws."""
     from dp_accounting.pld import privacy_loss_distribution as library
 
-    known = "neighboring_relation" in inspect.signature(library.from_gaussian_mechanism).parameters
-    return known and hasattr(library, "from_truncated_subsampled_gaussian_mechanism")
+    return hasattr(library, "from_truncated_subsampled_gaussian_mechanism")
 
 
 def pld_epsilon(
@@ -66,11 +66,7 @@ def pld_epsilon(
     Draws that the library does not offer under the adjacency cost infinity here. Noise multipliers
     are over the bound of one row.
 
-    **Replace-one.** Rows that are replaced have the pair ``(1 - q) N(0) + q N(u)`` and
-    ``(1 - q) N(0) + q N(v)`` with u and v in the unit ball. Seen from u, the divergence
-    ``int (q phi(x) - (g - 1)(1 - q) phi(x + u) - g q phi(x + u - v))_+`` for ``g >= 1`` grows with
-    the correlation of the two likelihood ratios (Slepian: a convex function of their sum) and with
-    the distances: it is largest at ``v = -u``, ``|u| = 1``, which the library computes.
+    **Replace-one.** The pair of ``_replaced_losses``, which is proved there.
 
     **Truncated draws.** Given what the others draw, a row that is drawn takes a place that is
     free, or in a full batch that of another one. The pair of the second case is bounded by that
@@ -80,8 +76,9 @@ def pld_epsilon(
 
     A smaller delta than the one asked for is looked up: the difference pays for rounding.
 
-    * One step: each hockey-stick divergence is a difference of two probabilities, off by some
-      ulp; that much mass at infinity repairs it (it dominates the true pair), and T steps add up.
+    * One step by the library: each hockey-stick divergence is a difference of two probabilities,
+      off by some ulp; that much mass at infinity repairs it (it dominates the true pair), and T
+      steps add up.
     * Fourier transforms: an output of a transform of length n is off by ``log2(n)`` ulp of the
       mass, and a T-th power by T times that. This is the size of the rounding error, not a
       theorem about the library's transform; the errors that were seen were tens of times smaller.
@@ -90,16 +87,15 @@ def pld_epsilon(
     """
     truncated = any(phase.draw.name == "truncated-poisson" for phase in phases)
     phases = [replace(p, noise_multiplier=min(p.noise_multiplier, MOST_NOISE)) for p in phases]
-    if not _offered(phases, adjacency):
+    if truncated and not offers_truncation():
         return math.inf
-    twice = 2.0 if truncated else ADJACENCIES[adjacency]
-    reached = [replace(p, noise_multiplier=p.noise_multiplier / twice) for p in phases]
-    grid, drift = interval(reached, size), _drift(phases)
-    left = delta * math.exp(-drift) - _rounding(reached, size)
+    replaced = adjacency == "replace-one"
+    grid, drift = interval(phases, size, replaced=replaced), _drift(phases)
+    left = delta * math.exp(-drift) - _rounding(phases, size, replaced)
     if grid > _WIDEST or left <= 0.0:
         return math.inf
     added = (0, 1) if truncated and adjacency == "add-remove" else (0,)
-    values = [_look_up(phases, grid, left, _Relation(adjacency == "replace-one", n)) for n in added]
+    values = [_look_up(phases, grid, left, _Relation(replaced, n)) for n in added]
     return max(values) * (1.0 + 1e-12) + drift if min(values) >= 0.0 else math.inf
 
 
@@ -109,13 +105,6 @@ class _Relation:
 
     replaced: bool
     added: int
-
-
-def _offered(phases: Sequence[Phase], adjacency: str) -> bool:
-    names = {phase.draw.name for phase in phases}
-    if "fixed-size" in names:
-        return False
-    return offers_replacement() or not (adjacency == "replace-one" or "truncated-poisson" in names)
 
 
 def _drift(phases: Sequence[Phase]) -> float:
@@ -136,22 +125,31 @@ def _look_up(phases: Sequence[Phase], grid: float, delta: float, relation: _Rela
     return math.inf
 
 
-def _rounding(phases: Sequence[Phase], size: Size) -> float:
+def _rounding(phases: Sequence[Phase], size: Size, replaced: bool) -> float:
     per_step = 16.0 * (2.0 + math.log2(size.composed))
     steps = sum(phase.steps for phase in phases if phase.sampling_rate < 1.0)
-    spread = sum(phase.steps * 4.0 * _loss_range(phase) for phase in phases)
+    spread = sum(
+        phase.steps * 4.0 * _loss_range(phase, replaced)
+        for phase in phases
+        if not _own(phase, replaced)
+    )
     return _U * (per_step * (steps + len(phases)) + spread) + len(phases) * _TRUNCATION
 
 
-def interval(phases: Sequence[Phase], size: Size = FINE) -> float:
+def _own(phase: Phase, replaced: bool) -> bool:
+    """Whether losses are discretised here."""
+    return replaced and phase.sampling_rate < 1.0 and phase.draw.name != "truncated-poisson"
+
+
+def interval(phases: Sequence[Phase], size: Size = FINE, *, replaced: bool = False) -> float:
     """Grid width, a power of two: never smaller for more steps or less noise.
 
     Grids of that kind are nested, and the coarser of two nested grids gives the larger epsilon,
     so epsilon stays monotone across a change of the grid.
     """
-    one_step = sum(_loss_range(_as_step(phase)) for phase in phases)
+    one_step = sum(_loss_range(_as_step(phase), replaced) for phase in phases)
     points = size.composed_points(sum(phase.steps for phase in phases))
-    composed = _composed_range(phases, one_step) / points
+    composed = _composed_range(phases, one_step, replaced) / points
     needed = max(one_step / size.step, composed, 2.0**-40)
     return math.inf if needed > _WIDEST else 2.0 ** math.ceil(math.log2(needed))
 
@@ -163,22 +161,25 @@ def _as_step(phase: Phase) -> Phase:
     return Phase(1.0, phase.noise_multiplier / math.sqrt(phase.steps), 1, phase.draw)
 
 
-def _loss_range(phase: Phase) -> float:
-    """Width of the privacy losses of one step that the library keeps."""
-    z, q = phase.noise_multiplier, phase.sampling_rate
-    high = _log_mixture(q, (_TAIL + 0.5 / z) / z)
-    low = _log_mixture(q, -(_TAIL + 0.5 / z) / z)
-    return high - low
+def _halved(phase: Phase, replaced: bool) -> Phase:
+    """With the noise over the farthest change: by a replacement, or where one row moves another."""
+    if not replaced and phase.draw.name != "truncated-poisson":
+        return phase
+    return replace(phase, noise_multiplier=phase.noise_multiplier / 2.0)
 
 
-def _log_mixture(q: float, loss: float) -> float:
-    """``log(1 - q + q e^loss)``."""
-    if q == 1.0:
-        return loss
-    return float(np.logaddexp(math.log1p(-q), math.log(q) + loss))
+def _loss_range(phase: Phase, replaced: bool) -> float:
+    """Width of the privacy losses of one step that are kept."""
+    q = phase.sampling_rate
+    if _own(phase, replaced):
+        fixed = phase.draw.name == "fixed-size"
+        return 2.0 * largest_loss(q, phase.noise_multiplier, fixed_size=fixed)
+    z = _halved(phase, replaced).noise_multiplier
+    most = (_TAIL + 0.5 / z) / z
+    return log_mixture(q, most) - log_mixture(q, -most)
 
 
-def _composed_range(phases: Sequence[Phase], one_step: float) -> float:
+def _composed_range(phases: Sequence[Phase], one_step: float, replaced: bool) -> float:
     """Width that the library keeps after composition: a Chernoff bound of mass 5e-16 a side.
 
     It tries exponents between 1 and 20 over the width of one step.
@@ -188,7 +189,7 @@ def _composed_range(phases: Sequence[Phase], one_step: float) -> float:
     alpha = orders(coarse=True)
     exponent = np.clip(alpha - 1.0, 1.0 / one_step, 20.0 / one_step)
     # The width decides how fine the grid is, not whether the result is a bound.
-    poisson = [replace(phase, draw=POISSON) for phase in phases]
+    poisson = [replace(_halved(phase, replaced), draw=POISSON) for phase in phases]
     bounds = divergences(poisson, coarse=True) * np.maximum(1.0, exponent / (alpha - 1.0))
     steps = sum(phase.steps for phase in phases)
     return min(one_step * steps, 2.0 * float(np.min(bounds + 36.0 / exponent)))
@@ -203,8 +204,16 @@ def _one_step(
     The library keeps small distributions in dictionaries, whose size it raises to the power of
     the steps before it composes them: minutes for a million steps.
     """
+    from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as library
 
+    if _own(Phase(sampling_rate, noise_multiplier, 1, draw), relation.replaced):
+        masses, infinite = replaced_losses(
+            sampling_rate, noise_multiplier, grid, fixed_size=draw.name == "fixed-size"
+        )
+        first = -(len(masses) // 2)
+        dense = pld_pmf.DensePLDPmf(grid, first, masses, infinite, pessimistic_estimate=True)
+        return library.PrivacyLossDistribution(dense)
     options = {"value_discretization_interval": grid}
     if sampling_rate == 1.0:
         change = 2.0 if relation.replaced else 1.0
@@ -220,7 +229,7 @@ def _one_step(
         )
     else:
         found = library.from_gaussian_mechanism(
-            noise_multiplier, sampling_prob=sampling_rate, **options, **_named(relation)
+            noise_multiplier, sampling_prob=sampling_rate, **options
         )
     remove = found._pmf_remove.to_dense_pmf()
     symmetric = found._pmf_add is found._pmf_remove or sampling_rate == 1.0

@@ -1,7 +1,8 @@
 """Renyi divergences of one sampled Gaussian step in which a row is replaced by another.
 
 The library offers none under Poisson sampling; its bound for batches of a fixed size loses a
-factor 4, and its differences lose their digits where there is much noise.
+factor 4, and its differences lose their digits where there is much noise. Privacy loss
+distributions of such a step are in ``_replaced_losses``.
 
 **Setting.** Fix the other rows that are drawn, and for a fixed size the row that is drawn instead
 of the one in question. With R the noisy sum without that row and P1, Q1 with it and with its

@@ -15,14 +15,21 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from lipdp.errors import InvalidValue, UnknownName
 from lipdp.privacy._pld import COARSE, FINE, pld_epsilon
 from lipdp.privacy._rdp import rdp_epsilon
 from lipdp.privacy.gaussian import gaussian_epsilon, total_mu
-from lipdp.privacy.phase import ADJACENCIES, Phase, check_adjacency, check_delta, merge_phases
+from lipdp.privacy.phase import (
+    ADJACENCIES,
+    POISSON,
+    Phase,
+    check_adjacency,
+    check_delta,
+    merge_phases,
+)
 
 Phases = tuple[Phase, ...]
 
@@ -147,6 +154,37 @@ def epsilon_of(
     return account(phases, delta, accountant=accountant, adjacency=adjacency).epsilon
 
 
+def truncation_price(
+    phases: Iterable[Phase],
+    delta: float,
+    *,
+    accountant: str = "pld",
+    adjacency: str = "add-remove",
+) -> float:
+    """How many times what the same Poisson draws cost, if none of them were truncated.
+
+    A row that is drawn where the draw is too large takes another one's place, and the sum moves by
+    up to twice the bound of a row. That is rare, and small against much noise; with little noise
+    it decides epsilon.
+
+    Args:
+        phases: As for ``account``; 1 where no draw is truncated.
+        delta: Target delta, in (0, 1).
+        accountant: A name in ``ACCOUNTANTS``.
+        adjacency: A name in ``ADJACENCIES``.
+    """
+    asked = list(phases)
+    plain = [
+        replace(phase, draw=POISSON) if phase.draw.name == "truncated-poisson" else phase
+        for phase in asked
+    ]
+    how = {"accountant": accountant, "adjacency": adjacency}
+    cost, without = epsilon_of(asked, delta, **how), epsilon_of(plain, delta, **how)
+    if cost == without:
+        return 1.0
+    return cost / without if without > 0.0 else math.inf
+
+
 def epsilon(
     sampling_rate: float,
     noise_multiplier: float,
@@ -221,4 +259,5 @@ __all__ = [
     "epsilon",
     "epsilon_curve",
     "epsilon_of",
+    "truncation_price",
 ]

@@ -15,7 +15,7 @@ from lipdp.privacy.sampler import Sampler, gaussian_event
 class FixedSizeSampler(Sampler):
     """Each batch is a uniformly random set of exactly b rows, independent of the others.
 
-    Accounted by Renyi divergences, for a row that is replaced by another.
+    Accounted for a row that is replaced by another.
 
     Guarantees:
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lipdp.errors import InvalidValue
 from lipdp.privacy._exact_binomial import ExactBinomial
-from lipdp.privacy._pld import offers_replacement
+from lipdp.privacy._pld import offers_truncation
 from lipdp.privacy.capacity import Capacity, capacity
 from lipdp.privacy.phase import Draw
 from lipdp.privacy.sampler import Sampler, gaussian_event, whole
@@ -81,7 +81,9 @@ class TruncatedPoissonSampler(PoissonSampler):
         num_examples: Number N of rows.
         expected_batch_size: Expected number b of rows before truncation, less than N.
         seed: As for ``Sampler``.
-        most_rows: c; by default ``b + 2 sqrt(b)``, rounded up.
+        most_rows: c; by default ``b + 3 sqrt(b)``, rounded up. Where the noise multiplier is 2 or
+            more, that costs 1 to 3 % of epsilon; with less noise it may cost several times as much
+            (``truncation_price``).
 
     Raises:
         InvalidValue: If the installed dp-accounting does not offer it, b is N, or c is not a
@@ -102,14 +104,14 @@ class TruncatedPoissonSampler(PoissonSampler):
         most_rows: int | None = None,
     ) -> None:
         super().__init__(num_examples, expected_batch_size, seed)
-        if not offers_replacement():
+        if not offers_truncation():
             raise InvalidValue(
                 "Truncated Poisson sampling needs an accountant of dp-accounting 0.6 or newer",
                 fix="Install dp-accounting>=0.6, or use sampling='poisson'",
             )
         if self._expected_batch_size == self._num_examples:
             raise InvalidValue("A truncated draw needs a batch smaller than the data")
-        default = math.ceil(expected_batch_size + 2.0 * math.sqrt(expected_batch_size))
+        default = math.ceil(expected_batch_size + 3.0 * math.sqrt(expected_batch_size))
         most = whole("The most rows of a draw", default if most_rows is None else most_rows)
         self._kind = Draw("truncated-poisson", self._num_examples, most)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from lipdp.privacy import (
     calibrate,
     factor_at,
     find_sampler,
+    truncation_price,
 )
 from lipdp.training.affordable import affordable, left_of
 from lipdp.training.batches import Slots
@@ -31,6 +33,8 @@ from lipdp.training.shares import BatchShape, NoiseShares, exact_sums, share_noi
 
 #: Sizes of batches differ by as many rows a device.
 _STEP = 8
+#: Truncated draws that cost more times the untruncated ones are warned of.
+_FAIR_PRICE = 1.1
 
 
 @dataclass(frozen=True)
@@ -211,8 +215,10 @@ def make_plan(
     steps = sampler.steps_per_epoch * request.epochs
     capacity = sampler.capacity(steps, delta)
     price = capacity.overflow_probability_per_step
-    z = _noise_multiplier(budget, ledger, sampler, request.epochs, left_of(delta, steps * price))
+    left = left_of(delta, steps * price)
+    z = _noise_multiplier(budget, ledger, sampler, request.epochs, left)
     phases = _phases(budget, sampler, request.epochs, z)
+    _warn_of_truncation(budget, sampler, phases, left)
     slots = _slots(capacity.rows, request)
     rows = capacity.rows * request.rows_per_unit
     shape = BatchShape(rows, request.rows_per_unit, request.batch_size * request.rows_per_unit)
@@ -294,6 +300,23 @@ def _noise_multiplier(
     )
     ledger.calibrate(found)
     return found
+
+
+def _warn_of_truncation(
+    budget: PrivacyBudget, sampler: Sampler, phases: tuple[Phase, ...], delta: float
+) -> None:
+    """How much truncated draws cost depends on the noise, which is known only here."""
+    if sampler.kind.name != "truncated-poisson":
+        return
+    how = {"accountant": budget.accountant, "adjacency": budget.adjacency}
+    price = truncation_price(phases, delta, **how)
+    if price > _FAIR_PRICE:
+        warnings.warn(
+            f"With so little noise, that no batch has more than {sampler.kind.most_rows} units"
+            f" costs {price:.2g} times the epsilon of padded batches at the same noise multiplier."
+            ' Use sampling="poisson" or more noise.',
+            stacklevel=3,
+        )
 
 
 def _slots(units: int, request: Request) -> Slots:

@@ -12,10 +12,10 @@ if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
 from benchmarks import independent
-from lipdp.privacy._pld import offers_replacement
+from lipdp.privacy._pld import offers_truncation
 
 needs_truncation = pytest.mark.skipif(
-    not offers_replacement(), reason="this dp-accounting has no truncated draws"
+    not offers_truncation(), reason="this dp-accounting has no truncated draws"
 )
 
 

@@ -18,12 +18,9 @@ from lipdp.privacy import (
     epsilon,
     epsilon_of,
 )
-from lipdp.privacy._pld import offers_replacement
+from lipdp.privacy._pld import offers_truncation
 from lipdp.privacy.gaussian import gaussian_epsilon
 
-needs_replacement = pytest.mark.skipif(
-    not offers_replacement(), reason="this dp-accounting knows no sampling under replace-one"
-)
 SETTINGS = [
     (0.01, 1.0, 1000, 1e-5),
     (0.1, 2.0, 100, 1e-6),
@@ -54,7 +51,6 @@ def test_replace_one_is_never_below_the_true_value(composed, setting, accountant
     assert epsilon(*setting, adjacency="zero-out") == epsilon(*setting)
 
 
-@needs_replacement
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_replace_one_is_the_true_value(composed, setting):
     rate, noise, steps, delta = setting
@@ -65,11 +61,8 @@ def test_replace_one_is_the_true_value(composed, setting):
     assert found.epsilon <= halved
 
 
-@pytest.mark.skipif(offers_replacement(), reason="this dp-accounting knows replace-one")
-def test_older_releases_answer_by_renyi_divergences():
-    found = account([Phase(0.01, 1.0, 1000)], 1e-5, adjacency="replace-one")
-    assert found.method == "Renyi divergences"
-    assert 2.8434 <= found.epsilon <= 6.42
+@pytest.mark.skipif(offers_truncation(), reason="this dp-accounting knows truncated draws")
+def test_older_releases_refuse_truncated_draws():
     with pytest.raises(InvalidValue, match=r"0\.6"):
         SAMPLERS["truncated-poisson"](100, 10)
 
@@ -78,9 +71,7 @@ def test_mixed_phases_under_replace_one(composed):
     steps = [(0.01, 1.5, 300), (0.2, 5.0, 40), (1.0, 12.0, 1)]
     true = composed(steps, 1e-5, replaced=True)
     found = epsilon_of([Phase(*one) for one in steps], 1e-5, adjacency="replace-one")
-    assert found >= true - 1e-4
-    if offers_replacement():
-        assert found <= true + 0.002
+    assert true - 1e-4 <= found <= true + 0.002
 
 
 @given(

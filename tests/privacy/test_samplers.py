@@ -198,12 +198,12 @@ class TestTruncated:
 
     def test_only_large_draws_are_cut(self):
         sampler = TruncatedPoissonSampler(2000, 100, seed=11)
-        assert sampler.kind == Draw("truncated-poisson", 2000, 120)
+        assert sampler.kind == Draw("truncated-poisson", 2000, 130)
         sizes = np.array([len(sampler.draw()) for _ in range(4000)])
-        assert sizes.max() == 120 == sampler.capacity(10, 1e-5).rows
+        assert sizes.max() == 130 == sampler.capacity(10, 1e-5).rows
         assert sampler.capacity(10, 1e-5).overflow_probability_per_step == 0.0
-        expected = stats.binom.sf(119, 2000, 0.05)
-        assert abs(_z(np.sum(sizes == 120), 4000, expected)) < 5
+        expected = stats.binom.sf(129, 2000, 0.05)
+        assert abs(_z(np.sum(sizes == 130), 4000, expected)) < 5
 
     def test_is_not_taken_for_poisson(self):
         with pytest.raises(BoundViolation):

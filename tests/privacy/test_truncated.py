@@ -2,13 +2,23 @@
 
 import itertools
 import math
+import warnings
 from collections import defaultdict
 
 import numpy as np
 import pytest
 
 from lipdp.errors import InvalidValue
-from lipdp.privacy import Draw, Phase, account, calibrate, epsilon, epsilon_of
+from lipdp.privacy import (
+    Draw,
+    Phase,
+    TruncatedPoissonSampler,
+    account,
+    calibrate,
+    epsilon,
+    epsilon_of,
+    truncation_price,
+)
 from tests.privacy.conftest import needs_truncation
 
 pytestmark = needs_truncation
@@ -129,3 +139,42 @@ def test_noise_is_calibrated():
 def test_all_rows_cannot_be_truncated():
     with pytest.raises(InvalidValue, match="below 1"):
         _phase(100, 1.0, 10, 1.0)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1000, 100), (60000, 250), (60000, 1000)])
+@pytest.mark.parametrize("noise", [2.0, 4.0])
+def test_the_default_costs_little_where_there_is_noise(count, size, noise):
+    """Two standard deviations cost 16 to 25 % here."""
+    phase = TruncatedPoissonSampler(count, size).phase(noise, 1000)
+    assert 1.0 <= truncation_price([phase], 1e-5) <= 1.03
+
+
+def test_the_price_is_told_where_there_is_little_noise():
+    phase = TruncatedPoissonSampler(60000, 250).phase(1.0, 100)
+    price = truncation_price([phase, Phase(0.1, 50.0, 3)], 1e-5)
+    assert 2.0 <= price <= 3.5
+    assert price <= truncation_price([phase], 1e-5) * (1 + 1e-6)
+    assert truncation_price([Phase(0.1, 2.0, 3)], 1e-5) == 1.0
+    assert truncation_price([], 1e-5) == 1.0
+
+
+@pytest.mark.backend
+def test_a_plan_warns_of_the_price():
+    import keras
+
+    from lipdp import PrivacyBudget, Sequential
+    from lipdp.layers import BoundedInput, SpectralDense
+    from lipdp.losses import MulticlassHinge
+
+    def plan(noise):
+        model = Sequential([BoundedInput((3,), radius=1.0), SpectralDense(2)])
+        budget = PrivacyBudget(noise_multiplier=noise, delta=1e-5, sampling="truncated-poisson")
+        model.compile(keras.optimizers.SGD(0.1), MulticlassHinge(), privacy=budget)
+        x, y = np.zeros((4000, 3)), np.zeros(4000, "int64")
+        model.fit(x, y, batch_size=40, verbose=0)
+
+    with pytest.warns(UserWarning, match="times the epsilon of padded batches"):
+        plan(0.7)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="With so little noise")
+        plan(4.0)
