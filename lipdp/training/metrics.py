@@ -143,10 +143,8 @@ def on_logits(metrics: Any, loss: LipschitzLoss) -> list[Any]:
 
     Raises:
         InvalidValue: If one is no metric.
-        UnsafeSetting: If a metric has the name of a public number.
     """
     given = [metric for metric in keras.tree.flatten(metrics) if metric is not None]
-    check_names(given)
     return [_adapted(_resolved(metric), loss) for metric in given]
 
 

@@ -21,7 +21,7 @@ from lipdp.certificates import UncertifiedWarning
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss, per_row
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
-from lipdp.training.metrics import certified_metric, on_logits
+from lipdp.training.metrics import certified_metric, check_names, on_logits
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
 from lipdp.training.report import statement_of
@@ -110,6 +110,7 @@ class PrivateTraining(SavedWithLedger):
     def _private_metrics(
         self, metrics: Any, loss: LipschitzLoss, radius: float | None
     ) -> list[Any]:
+        check_names(metrics)
         num_outputs = self.output_shape[-1] if self.built else None
         self._private.certified = found = certified_metric(num_outputs, loss, radius)
         return [*on_logits(metrics, loss), *([] if found is None else [found])]
