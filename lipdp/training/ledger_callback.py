@@ -111,7 +111,9 @@ class LedgerCallback(keras.callbacks.Callback):
         """Just before the step: records the access that a part begins; stops after the last."""
         if batch % self._parts == 0:
             self._record()
-        if self._left < 1 and (batch + 1) % self._parts == 0:
+        # The last batch of an order may be missing, as in a stream of other than k b rows.
+        is_last = (batch + 1) % self._parts == 0 or batch + 1 == self._parts_per_epoch
+        if self._left < 1 and is_last:
             self.model.stop_training = True
 
     def _check_bounds(self) -> None:

@@ -116,3 +116,20 @@ def test_a_stream_trains_like_the_same_rows_in_order(make_model, rows, zero_out)
     for a, b in zip(private.get_weights(), plain.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, atol=5e-6)  # Keras averages the loss in float32
     assert isinstance(private.optimizer.inner_optimizer, keras.optimizers.SGD)
+
+
+@pytest.mark.parametrize(("batch_size", "micro"), [(64, None), (30, 8)])
+def test_a_stream_ends_quietly_as_arrays_do(make_model, rows, batch_size, micro):
+    """No b divides the 200 rows, and two epochs are affordable of five asked for."""
+    budget = lipdp.PrivacyBudget(
+        epsilon=5.0, noise_multiplier=1.3, delta=1e-5, sampling="shuffled", adjacency="zero-out"
+    )
+    found = []
+    for data in (rows, (Rows(*rows),)):
+        model = make_model(budget)
+        options = {"batch_size": batch_size, "micro_batch_size": micro}
+        history = model.fit(*data, **options, epochs=5, verbose=0)
+        found.append((model.ledger.steps, len(history.epoch)))
+    assert found[0] == found[1] and 0 < found[0][0] < 5
+    assert found[0][0] == found[0][1]
+    assert model.ledger.epsilon(1e-5) <= 5.0
