@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import bisect
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,11 @@ class Slots:
         return self.smaller[index] if index < len(self.smaller) else self.rows
 
 
+def outline_of(slots: int, shape: Sequence[int], like: Any) -> keras.KerasTensor:
+    """Shape and type of so many rows."""
+    return keras.KerasTensor((slots, *shape), keras.backend.standardize_dtype(like.dtype))
+
+
 class EpochBatches(keras.utils.PyDataset, abc.ABC):
     """Items of one epoch after the other; item 0 of each begins it.
 
@@ -57,6 +63,11 @@ class EpochBatches(keras.utils.PyDataset, abc.ABC):
     @abc.abstractmethod
     def parts_per_epoch(self) -> int:
         """Items of an epoch."""
+
+    @property
+    @abc.abstractmethod
+    def outline(self) -> tuple[Any, Any, Any]:
+        """Inputs, targets and mask of an item of most slots, as shapes and types alone."""
 
     @property
     def num_batches(self) -> int | None:
@@ -117,6 +128,17 @@ class PrivateBatches(EpochBatches):
     def parts_per_epoch(self) -> int:
         """Parts of all steps of an epoch."""
         return self._sampler.steps_per_epoch * self._slots.micro_batches
+
+    @property
+    def outline(self) -> tuple[Any, Any, Any]:
+        """Inputs, targets and mask of a part of most slots; no row is read."""
+        slots = len(self._own(np.arange(self._slots.rows)))
+        x = keras.tree.map_structure(lambda rows: outline_of(slots, rows.shape[1:], rows), self._x)
+        return (
+            x,
+            outline_of(slots, self._y.shape[1:], self._y),
+            keras.KerasTensor((slots,), "float32"),
+        )
 
     def __getitem__(self, index: int) -> tuple[Any, np.ndarray, np.ndarray]:
         step, part = divmod(index % self.parts_per_epoch, self._slots.micro_batches)

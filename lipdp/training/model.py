@@ -156,7 +156,8 @@ class PrivateTraining(SavedWithLedger):
             y: Targets, shape (N, ...).
             batch_size: Expected batch size b of a draw (default 32), in rows, or in users where
                 groups are given; q = b / N.
-            epochs: Epochs of ``ceil(N / b)`` steps; training stops before the budget is passed.
+            epochs: Epochs of ``ceil(N / b)`` steps; training stops before the budget is passed. As
+                in Keras those before ``initial_epoch`` count, and noise is calibrated without them.
             verbose: As in Keras.
             callbacks: As in Keras; one that decides by a training quantity is refused.
             validation_split: Fraction of the last rows that are held out, as in Keras; not with
@@ -208,6 +209,7 @@ class PrivateTraining(SavedWithLedger):
             max_examples_per_user=max_examples_per_user,
             ledger_file=ledger_file,
             validation_batch_size=kwargs.pop("validation_batch_size", None),
+            initial_epoch=kwargs.pop("initial_epoch", 0),
             **options,
         )
         return super().fit(verbose=verbose, **{**kwargs, **asked.prepare(self, self._private)})

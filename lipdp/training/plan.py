@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import keras
+import numpy as np
 
 from lipdp.bounds import GradientBounds, gradient_bounds, in_constraint_set
 from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
@@ -44,13 +45,14 @@ class Request:
     Attributes:
         num_units: Units of the training set (rows, or groups of rows), N.
         batch_size: Expected units of a batch, b.
-        epochs: Epochs of about N / b steps each.
+        epochs: Number of the epoch to stop before, of about N / b steps each.
         rows_per_unit: Most rows m of a unit.
         unit: ``"row"`` or ``"user"``.
         micro_batch_size: Most rows that are processed at a time; None for a whole batch.
         devices: How they share the rows of a batch.
         static_shapes: Whether each shape of a batch costs a compilation.
         stream: Whether rows come one after the other, and cannot be drawn.
+        initial_epoch: Number of the first epoch; the noise schedule counts from 0.
     """
 
     num_units: int
@@ -62,6 +64,12 @@ class Request:
     devices: Devices = field(default_factory=Devices)
     static_shapes: bool = True
     stream: bool = False
+    initial_epoch: int = 0
+
+    @property
+    def planned(self) -> range:
+        """Numbers of the epochs."""
+        return range(self.initial_epoch, self.epochs)
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class TrainingPlan:
         capacity: Units that a padded batch holds, and the price in delta of their overflow.
         slots: The shape of a padded batch.
         noise_multiplier: z of one step, of all variables together, before the noise schedule.
-        phases: What each epoch costs.
+        phases: What each epoch costs, the first one first.
         shares: Sensitivity and noise of each variable.
         budget: What was asked for.
         delta: delta of the statement, overflow included.
@@ -212,17 +220,17 @@ def make_plan(
     dtype = _dtype(model)
     delta = budget.resolve_delta(request.num_units)
     sampler = find_sampler(budget.sampling)(request.num_units, request.batch_size, budget.seed)
-    steps = sampler.steps_per_epoch * request.epochs
+    steps = sampler.steps_per_epoch * len(request.planned)
     capacity = sampler.capacity(steps, delta)
     price = capacity.overflow_probability_per_step
     left = left_of(delta, steps * price)
-    z = _noise_multiplier(budget, ledger, sampler, request.epochs, left)
-    phases = _phases(budget, sampler, request.epochs, z)
+    z = _noise_multiplier(budget, ledger, sampler, request.planned, left)
+    phases = _phases(budget, sampler, request.planned, z)
     _warn_of_truncation(budget, sampler, phases, left)
     slots = _slots(capacity.rows, request)
     rows = capacity.rows * request.rows_per_unit
     shape = BatchShape(rows, request.rows_per_unit, request.batch_size * request.rows_per_unit)
-    least = min((factor_at(budget.noise_schedule, e) for e in range(request.epochs)), default=1.0)
+    least = min((factor_at(budget.noise_schedule, e) for e in request.planned), default=1.0)
     allowed = affordable(budget, ledger, phases, price, delta)
     return TrainingPlan(
         request=request,
@@ -250,6 +258,16 @@ def _check_request(request: Request) -> None:
         )
     if request.epochs < 1:
         raise InvalidValue("The number of epochs must be at least 1", received=request.epochs)
+    first = request.initial_epoch
+    if not isinstance(first, int | np.integer) or isinstance(first, bool) or first < 0:
+        raise InvalidValue("initial_epoch must be a whole number from 0", received=first)
+    if first >= request.epochs:
+        raise InvalidValue(
+            f"No epoch is left: initial_epoch is {first}, and the training ends before epoch"
+            f" {request.epochs}",
+            received=first,
+            fix="Raise epochs, which counts the earlier ones too, or lower initial_epoch",
+        )
     micro = request.micro_batch_size
     if micro is not None and (type(micro) is not int or micro < 1):
         raise InvalidValue("micro_batch_size must be a whole number of at least 1", received=micro)
@@ -272,21 +290,22 @@ def _dtype(model: keras.Model) -> str:
 
 
 def _phases(
-    budget: PrivacyBudget, sampler: Sampler, epochs: int, noise_multiplier: float
+    budget: PrivacyBudget, sampler: Sampler, epochs: range, noise_multiplier: float
 ) -> tuple[Phase, ...]:
     """What each epoch costs."""
     accesses = sampler.steps_per_epoch // sampler.steps_per_access
-    factors = (factor_at(budget.noise_schedule, epoch) for epoch in range(epochs))
+    factors = (factor_at(budget.noise_schedule, epoch) for epoch in epochs)
     return tuple(sampler.phase(noise_multiplier * factor, accesses) for factor in factors)
 
 
 def _noise_multiplier(
-    budget: PrivacyBudget, ledger: PrivacyLedger, sampler: Sampler, epochs: int, delta: float
+    budget: PrivacyBudget, ledger: PrivacyLedger, sampler: Sampler, epochs: range, delta: float
 ) -> float:
     """The given one; else that of the training so far; else calibrated for all the epochs."""
     if budget.noise_multiplier is not None:
         return budget.noise_multiplier
-    if ledger.calibrated is not None:
+    # A plan of which no step was recorded binds nobody.
+    if ledger.calibrated is not None and ledger.steps:
         return ledger.calibrated
     if budget.epsilon is None:
         raise InvalidValue("A budget needs epsilon or noise_multiplier", received=budget)

@@ -36,12 +36,14 @@ class Sizes:
     Attributes:
         batch_size: Expected units of a batch.
         micro_batch_size: Most rows that are processed at a time; None for ``rows_at_a_time``.
-        epochs: Epochs asked for.
+        epochs: Number of the epoch to stop before.
+        initial_epoch: Number of the first epoch.
     """
 
     batch_size: int
     micro_batch_size: int | None
     epochs: int
+    initial_epoch: int = 0
 
 
 def prepare_batches(
@@ -135,6 +137,7 @@ def _planned(
         num_units=count,
         batch_size=sizes.batch_size,
         epochs=sizes.epochs,
+        initial_epoch=sizes.initial_epoch,
         rows_per_unit=rows_per_unit,
         unit="row" if units is None else units.word,
         micro_batch_size=(

@@ -34,6 +34,7 @@ from lipdp.training.parts import most_bytes_of_a_row
 from lipdp.training.plan import TrainingPlan
 from lipdp.training.preparation import Sizes, prepare_batches, prepare_stream
 from lipdp.training.processes import Processes, SameWeights, processes_of
+from lipdp.training.rehearsal import rehearse
 from lipdp.training.state import PrivateState
 from lipdp.training.stream import RowStream
 from lipdp.training.units import Units, grouped_rows, single_rows
@@ -57,6 +58,7 @@ class FitRequest:
     validation_split: float
     validation_data: Any
     validation_batch_size: int | None
+    initial_epoch: int = 0
 
     def prepare(self, model: keras.Model, state: PrivateState) -> dict[str, Any]:
         """Makes everything ready and returns the arguments of Keras' ``fit``."""
@@ -74,10 +76,12 @@ class FitRequest:
         batches, validation = self._batches(model, state, processes)
         if state.plan is None or state.gate is None:
             raise InvalidValue("The plan is missing")
+        rehearse(model, batches.outline, replicas=state.plan.mechanism.replicas)
         rows = _rows_at_a_time(state.plan)
         return {
             "x": batches,
             "epochs": self.epochs,
+            "initial_epoch": self.initial_epoch,
             "steps_per_epoch": batches.steps_per_epoch,
             # The parts of a batch come in order; which rows a batch holds is random already.
             "shuffle": False,
@@ -119,7 +123,7 @@ class FitRequest:
         self, model: keras.Model, state: PrivateState, processes: Processes
     ) -> tuple[Any, Any]:
         check_held_out((self.x, self.y), self.validation_data)
-        sizes = Sizes(self.batch_size, self.micro_batch_size, self.epochs)
+        sizes = Sizes(self.batch_size, self.micro_batch_size, self.epochs, self.initial_epoch)
         if self.y is None and hasattr(self.x, "__iter__") and not isinstance(self.x, _ARRAYS):
             stream = self._stream(model, state, processes)
             return prepare_stream(model, state, stream, sizes, processes), self.validation_data

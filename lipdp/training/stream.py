@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from lipdp.errors import InvalidData, InvalidState
-from lipdp.training.batches import EpochBatches, Slots
+from lipdp.training.batches import EpochBatches, Slots, outline_of
 
 _FIX = 'Compile with PrivacyBudget(..., sampling="shuffled", adjacency="zero-out"), or pass arrays'
 
@@ -26,6 +27,9 @@ class RowStream:
         check_shape: Raises for the shape of a row that the model has no bound for; it sees every
             row of every pass.
         check_labels: Raises for labels that the loss has no bound for.
+
+    Attributes:
+        like: Empty arrays of the shapes and types of a row and its target; None without rows.
 
     Raises:
         InvalidData: If the sampling needs rows at random, the source can be read only once, is
@@ -55,8 +59,10 @@ class RowStream:
         _check_finite(source)
         self._source, self._check_shape = source, check_shape
         self._count = 0
-        for _, target in self.rows():
+        self.like: tuple[np.ndarray, np.ndarray] | None = None
+        for row, target in self.rows():
             check_labels(np.asarray(target)[None])
+            self.like = self.like or (np.empty_like(row), np.empty_like(target))
             self._count += 1
 
     def __len__(self) -> int:
@@ -124,6 +130,14 @@ class StreamBatches(EpochBatches):
     def parts_per_epoch(self) -> int:
         """Parts of all whole batches of a pass."""
         return len(self._stream) // self._batch_size * self._slots.micro_batches
+
+    @property
+    def outline(self) -> tuple[Any, Any, Any]:
+        """Inputs, targets and mask of a part, after the first pass over the rows."""
+        if self._stream.like is None:
+            raise InvalidState("The stream has no rows")
+        x, y = (outline_of(self._slots.rows, like.shape, like) for like in self._stream.like)
+        return x, y, keras.KerasTensor((self._slots.rows,), "float32")
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         index %= self.parts_per_epoch

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import lipdp
-from lipdp.errors import BudgetExhausted, InvalidState, UnsafeSetting
+from lipdp.errors import BudgetExhausted, InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import Phase
 from lipdp.training import save_for_release
 
@@ -188,6 +188,43 @@ class TestResume:
         model = make_model(budget)
         model.fit(*rows, batch_size=50, epochs=3, initial_epoch=1, verbose=0)
         assert [(p.noise_multiplier, p.steps) for p in model.ledger.phases] == [(1.0, 4), (2.0, 4)]
+
+    def test_noise_is_calibrated_for_the_epochs_that_are_left(self, make_model, rows):
+        """Three epochs, in which the schedule counts from 0: as five that begin with them."""
+        budget = lipdp.PrivacyBudget(epsilon=2.0, delta=1e-5, noise_schedule=((4, 2.0),))
+        alike = lipdp.PrivacyBudget(epsilon=2.0, delta=1e-5, noise_schedule=((2, 2.0),))
+        part, whole = make_model(budget), make_model(alike)
+        part.fit(*rows, batch_size=200, initial_epoch=2, epochs=5, verbose=0)
+        whole.fit(*rows, batch_size=200, epochs=3, verbose=0)
+        assert part.plan.noise_multiplier == whole.plan.noise_multiplier
+        assert part.plan.steps == part.ledger.steps == whole.ledger.steps == 3
+        assert part.ledger.epsilon(1e-5) == pytest.approx(2.0, rel=1e-2)
+        assert part.plan.shares.stddevs == whole.plan.shares.stddevs
+
+    def test_a_training_that_goes_on_keeps_its_noise(self, make_model, rows, tmp_path):
+        budget, file = lipdp.PrivacyBudget(epsilon=2.0, delta=1e-5), tmp_path / "ledger.json"
+        first = make_model(budget)
+        interrupted(first, rows, 8, [], epochs=5, ledger_file=file)
+        again = make_model(budget)
+        again.fit(*rows, batch_size=50, initial_epoch=2, epochs=5, verbose=0, ledger_file=file)
+        assert again.plan.noise_multiplier == first.plan.noise_multiplier
+        assert again.plan.steps == 12 and again.ledger.steps == 20
+        assert again.ledger.epsilon(1e-5) <= 2.0
+
+    @pytest.mark.parametrize("first", [-1, 1.0, True, None, "1", 3, 4])
+    def test_an_initial_epoch_that_is_none_is_refused(self, make_model, rows, first):
+        model = make_model(BUDGET)
+        with pytest.raises(InvalidValue, match="initial_epoch"):
+            model.fit(*rows, batch_size=50, initial_epoch=first, epochs=3, verbose=0)
+        assert model.ledger.steps == 0
+
+    def test_a_backup_of_an_epoch_before_the_first_is_refused(self, make_model, rows, tmp_path):
+        interrupted(make_model(BUDGET), rows, 6, [self.backup(tmp_path)], epochs=4)
+        model = make_model(BUDGET)
+        options = {"callbacks": [self.backup(tmp_path)], "initial_epoch": 3, "epochs": 4}
+        with pytest.raises(InvalidState, match="another epoch"):
+            model.fit(*rows, batch_size=50, verbose=0, **options)
+        assert model.ledger.steps == 6
 
     def test_a_schedule_of_keras_goes_on_from_the_restored_step(self, make_model, rows, tmp_path):
         schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
