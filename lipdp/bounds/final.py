@@ -130,9 +130,12 @@ def _methods(kind: type) -> frozenset[str]:
 
 
 def _is_wrapper(value: Any, kind: type, name: str) -> bool:
-    """Whether it is what Keras puts around a method of the class."""
-    wrapped = getattr(value, "__wrapped__", None)
-    return getattr(wrapped, "__func__", None) is getattr(kind, name)
+    """Whether it is what Keras puts around a method of the class, or of one that it inherits.
+
+    The first Functional model of a class is made before Keras puts its own class among the bases.
+    """
+    wrapped = getattr(getattr(value, "__wrapped__", None), "__func__", None)
+    return any(wrapped is vars(ancestor).get(name, value) for ancestor in kind.__mro__)
 
 
 def _check_constants(thing: Any, own: str, kind: str) -> None:

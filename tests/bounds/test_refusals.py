@@ -10,6 +10,7 @@ from keras import ops
 
 import lipdp
 from lipdp.bounds import gradient_bounds
+from lipdp.bounds.final import hidden_methods
 from lipdp.bounds.rules import lookup, merging
 from lipdp.bounds.rules.refusals import is_refused, way_out
 from lipdp.errors import UnboundedGradient, UnsafeSetting, UnsupportedLayer
@@ -522,3 +523,17 @@ class TestWaysOut:
 #: Whose code nobody knows.
 CODE = {"FlaxLayer", "JaxLayer", "Lambda", "Layer", "Pipeline", "TFSMLayer", "TorchModuleWrapper"}
 CODE |= {"Wrapper"}
+
+
+def test_the_first_functional_model_of_a_class_hides_nothing():
+    """Keras wraps its build() before it changes the bases of the class."""
+
+    class Fresh(keras.Model):
+        pass
+
+    inputs = keras.Input((6,))
+    model = Fresh(inputs, SpectralDense(3)(BoundedInput((6,), 1.0)(inputs)))
+    assert "build" in vars(model)
+    assert list(hidden_methods(model)) == []
+    model.build = lambda shape: None
+    assert list(hidden_methods(model)) == ["build"]
