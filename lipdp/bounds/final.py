@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from lipdp.errors import UnsupportedLayer
 from lipdp.setting import Setting
@@ -114,13 +114,13 @@ def check_methods(thing: Any, kind: str, allowed: frozenset[str] = frozenset()) 
 def hidden_methods(thing: Any) -> Iterator[str]:
     """Names of methods that an attribute of the object hides from those who call them."""
     values = vars(thing)
-    for name in values.keys() & _methods(type(thing)):
+    for name in values.keys() & _methods(cast(Hashable, type(thing))):
         if name not in _WRAPPED or not _is_wrapper(values[name], type(thing), name):
             yield name
 
 
 @lru_cache(maxsize=512)
-def _methods(kind: type) -> frozenset[str]:
+def _methods(kind: Any) -> frozenset[str]:
     return frozenset(
         name
         for ancestor in kind.__mro__
@@ -140,7 +140,7 @@ def _is_wrapper(value: Any, kind: type, name: str) -> bool:
 
 def _check_constants(thing: Any, own: str, kind: str) -> None:
     """What classes of this package say of themselves, as that their backward pass is linear."""
-    hidden = vars(thing).keys() & _constants(type(thing), own)
+    hidden = vars(thing).keys() & _constants(cast(Hashable, type(thing)), own)
     if hidden:
         raise UnsupportedLayer(
             f"The {kind} {_name(thing)!r} has attributes that hide constants of its class",
@@ -150,7 +150,7 @@ def _check_constants(thing: Any, own: str, kind: str) -> None:
 
 
 @lru_cache(maxsize=512)
-def _constants(kind: type, own: str) -> frozenset[str]:
+def _constants(kind: Any, own: str) -> frozenset[str]:
     """Names that neither a constructor nor Keras sets."""
     return frozenset(
         name

@@ -534,6 +534,6 @@ def test_the_first_functional_model_of_a_class_hides_nothing():
     inputs = keras.Input((6,))
     model = Fresh(inputs, SpectralDense(3)(BoundedInput((6,), 1.0)(inputs)))
     assert "build" in vars(model)
-    assert list(hidden_methods(model)) == []
+    assert "build" not in hidden_methods(model)
     model.build = lambda shape: None
-    assert list(hidden_methods(model)) == ["build"]
+    assert "build" in hidden_methods(model)

@@ -150,7 +150,13 @@ class TestSettled:
 
 
 class TestComparison:
-    @pytest.mark.parametrize("part", [*KERAS_LAYERS, *LAYERS], ids=lambda part: part.name)
+    @pytest.mark.parametrize(
+        "part",
+        [
+            pytest.param(p, id=p.name, marks=[] if p.plain else [pytest.mark.slow])
+            for p in (*KERAS_LAYERS, *LAYERS)
+        ],
+    )
     def test_every_argument_of_every_layer(self, part):
         """Set behind the back of what refuses at once, too."""
         layer, model = model_of(part)
@@ -358,16 +364,17 @@ def network(loss=None, **options):
     return compiled(lipdp.Sequential(layers), loss, **options)
 
 
-@pytest.mark.parametrize("eager", [False, True], ids=["compiled", "eager"])
-@pytest.mark.parametrize(
-    ("what", "when"),
-    [
-        *(("rate", when) for when in WHEN),
-        *((what, "on_train_batch_begin") for what in CHANGES if what != "rate"),
-        ("compute_loss", "on_epoch_begin"),
-        ("call", "on_train_batch_end"),
-    ],
-)
+def cases():
+    """Each change once where steps run eagerly, each moment once where they are compiled."""
+    late = "on_train_batch_begin"
+    quick = {*((what, late, True) for what in CHANGES), *(("rate", when, False) for when in WHEN)}
+    slow = {(what, when, eager) for what in CHANGES for when in WHEN for eager in (False, True)}
+    for case in sorted(slow):
+        marks = [] if case in quick else [pytest.mark.slow]
+        yield pytest.param(*case, marks=marks, id="-".join(map(str, case)))
+
+
+@pytest.mark.parametrize(("what", "when", "eager"), cases())
 def test_a_callback_that_changes_the_model(rows, what, when, eager):
     """The ledger has the accesses whose steps ran, and no step runs of anything else."""
     loss = ClippedLoss(HKR(2.0), 0.1) if what == "alpha" else None
@@ -394,17 +401,17 @@ def test_a_change_inside_a_step_ends_it_before_its_update(rows):
 
     class Arm(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
-            Meddling.change = True
+            Meddling.change, self.before = True, self.model.get_weights()
 
     Meddling.change = False
     model = compiled(
         lipdp.Sequential([BoundedInput((4,), 2.0), Meddling(), SpectralDense(2)]), run_eagerly=True
     )
-    before = [weight.copy() for weight in model.get_weights()]
+    arm = Arm()
     with pytest.raises(InvalidState, match="max_norm of clipped_loss"):
-        model.fit(*rows, batch_size=50, verbose=0, callbacks=[Arm()])
+        model.fit(*rows, batch_size=50, verbose=0, callbacks=[arm])
     assert int(model.optimizer.iterations) == 0
-    for a, b in zip(before, model.get_weights(), strict=True):
+    for a, b in zip(arm.before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
