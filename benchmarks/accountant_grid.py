@@ -141,9 +141,9 @@ def answer(setting: Setting, changed: str, *, compare: bool = True) -> Answer:
         compare: Whether to compose independently where that is possible.
     """
     _forget_peak()
-    start = time.perf_counter()
+    start = time.process_time()
     value = setting.epsilon()
-    seconds, peak = time.perf_counter() - start, _peak()
+    seconds, peak = time.process_time() - start, _peak()
     full = replace(setting, rate=1.0)
     return Answer(
         setting=setting,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -49,11 +49,17 @@ def test_help_imports_nothing_heavy():
 
 
 def test_help_is_fast():
+    """In processor time, which other work on the machine does not prolong."""
+
+    def used():
+        spent = os.times()
+        return spent.children_user + spent.children_system
+
     durations = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = used()
         assert python("-m", "lipdp", "--help").returncode == 0
-        durations.append(time.perf_counter() - start)
+        durations.append(used() - start)
     assert min(durations) < 0.5
 
 

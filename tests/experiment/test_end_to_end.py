@@ -199,7 +199,8 @@ def test_the_readme_command_on_adult(tmp_path):
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert 7.92 <= result["spent"]["epsilon"] <= 8.0
     assert result["seconds"] < 180
-    # A random split moves accuracy by 0.4 points around 85.8.
+    # Split and first weights are fixed. Noise moves accuracy by 0.03 points around 85.8 and AUROC
+    # by 0.0008 around 0.915 (standard deviations): six of them at least.
     assert result["test"]["accuracy"] > 0.85
     assert result["test"]["auroc"] > 0.91
     assert "epsilon 7.9" in done.stdout

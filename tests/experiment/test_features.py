@@ -25,7 +25,8 @@ low = 0
 high = 255
 """
 SCATTERING = {"name": "scattering", "scales": 1, "orientations": 2, "dtype": "float64"}
-PRIVACY = {"noise_multiplier": 1.0, "delta": 1e-3}
+#: The seed decides the accuracies of such small data.
+PRIVACY = {"noise_multiplier": 1.0, "delta": 1e-3, "seed": 1}
 
 
 def write_images(folder, count=150):

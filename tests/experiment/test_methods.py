@@ -56,7 +56,9 @@ def process(monkeypatch):
 
 
 def test_without_privacy_the_budget_is_ignored_and_nothing_is_claimed(make_config, tmp_path):
-    config = make_config("training.method=none", "preprocess.kind=private-standardize")
+    # The seed decides the accuracy, which varies by 0.02 around 0.78 otherwise.
+    options = ("preprocess.kind=private-standardize", "privacy.seed=1")
+    config = make_config("training.method=none", *options)
     result = train(config, tmp_path / "out").result
     assert math.isinf(result.spent.epsilon) and result.spent.steps == 30
     assert result.statement.startswith("NOT PRIVATE")

@@ -104,9 +104,9 @@ def test_coverage_of_a_grid_is_the_greatest_norm_of_all_patches(grid):
 
 
 def test_long_axes_are_counted_in_little_time():
-    start = time.perf_counter()
+    start = time.process_time()
     assert Windows(50_000, 50, 1, padding="same").coverage == 50
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - start < 5.0
 
 
 @pytest.mark.parametrize("axis", [(2, 3), (4, 3, 1, 2)])

