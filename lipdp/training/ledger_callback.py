@@ -122,9 +122,9 @@ class LedgerCallback(keras.callbacks.Callback):
         Raises:
             InvalidState: If the model changed, or its weights have larger bounds.
         """
-        self._gate.check()
         if self._proved and self._seen is self._ledger and not self.model.run_eagerly:
             return
+        self._gate.check()
         # A traced step may keep the variables' values to itself between steps.
         getattr(self.model, "jax_state_sync", lambda: None)()
         planned = self._plan.bounds.parameters
