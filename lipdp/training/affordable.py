@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lipdp.errors import BudgetExhausted, InvalidState
+from lipdp.errors import BudgetExhausted
 from lipdp.privacy import Phase, PrivacyBudget, PrivacyLedger, max_steps
 
 if TYPE_CHECKING:
@@ -24,26 +24,18 @@ def affordable_accesses(plan: TrainingPlan, ledger: PrivacyLedger, epoch: int, d
     Args:
         plan: What is going to be done.
         ledger: What was spent.
-        epoch: The number of the present epoch.
+        epoch: The present epoch, counted from the first of the plan.
         done: Accesses of it that were made.
 
     Raises:
         BudgetExhausted: If not one access is affordable, or nobody knows what was spent.
-        InvalidState: If the epoch was not planned.
     """
     if ledger.unknown_history:
         raise BudgetExhausted(
             "Weights without a ledger were loaded, so that what was spent is unknown",
             fix="Start anew without that checkpoint or backup",
         )
-    if epoch not in plan.request.planned:
-        raise InvalidState(
-            "The training begins at another epoch than the plan was made for",
-            received=f"epoch {epoch}, and planned were {plan.request.initial_epoch} to"
-            f" {plan.request.epochs - 1}",
-            fix="Leave out initial_epoch where a backup is restored, which knows its epoch",
-        )
-    first, *later = plan.phases[epoch - plan.request.initial_epoch :]
+    first, *later = plan.phases[epoch:]
     ahead = [replace(first, steps=first.steps - done), *later]
     price = plan.capacity.overflow_probability_per_step
     allowed = affordable(plan.budget, ledger, ahead, price, plan.delta)

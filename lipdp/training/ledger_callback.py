@@ -61,7 +61,7 @@ class LedgerCallback(keras.callbacks.Callback):
         self._gate = gate
         self._file = file
         self._left = 0
-        self._epoch, self._done = 0, 0
+        self._place, self._done = 0, 0
         self._parts_per_epoch, self._unread = parts_per_epoch, 0
         self._known: Any = None
         self._seen: Any = None
@@ -96,7 +96,7 @@ class LedgerCallback(keras.callbacks.Callback):
         factor = self._plan.factor_in(epoch)
         self._multiplier = self._plan.noise_multiplier * factor
         self._gate.set_noise(factor)
-        self._epoch, self._done = epoch, 0
+        self._place, self._done = self._plan.place_of(epoch), 0
         self._proved = False
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
@@ -141,7 +141,7 @@ class LedgerCallback(keras.callbacks.Callback):
     def _count(self) -> None:
         """At the start, and after a restore, counts what is left."""
         if self._contents() != self._known:
-            self._left = affordable_accesses(self._plan, self._ledger, self._epoch, self._done)
+            self._left = affordable_accesses(self._plan, self._ledger, self._place, self._done)
         if self._left < 1:
             raise BudgetExhausted("The next step would pass the privacy budget")
 

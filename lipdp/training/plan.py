@@ -188,6 +188,21 @@ class TrainingPlan:
         """Whether the rounding of the sum over the batch is inside the sensitivities."""
         return exact_sums(self.bounds)
 
+    def place_of(self, epoch: int) -> int:
+        """An epoch, counted from the first one.
+
+        Raises:
+            InvalidState: If it was not planned.
+        """
+        if epoch not in self.request.planned:
+            raise InvalidState(
+                "The training is at another epoch than the plan was made for",
+                received=f"epoch {epoch}; planned are {self.request.initial_epoch} to"
+                f" {self.request.epochs - 1}",
+                fix="Leave out initial_epoch where a backup is restored, which knows its epoch",
+            )
+        return epoch - self.request.initial_epoch
+
     def factor_in(self, epoch: int) -> float:
         """What the noise is multiplied by in an epoch."""
         return factor_at(self.budget.noise_schedule, epoch)
