@@ -374,7 +374,7 @@ def cases():
         yield pytest.param(*case, marks=marks, id="-".join(map(str, case)))
 
 
-@pytest.mark.parametrize(("what", "when", "eager"), cases())
+@pytest.mark.parametrize(("what", "when", "eager"), [*cases()])
 def test_a_callback_that_changes_the_model(rows, what, when, eager):
     """The ledger has the accesses whose steps ran, and no step runs of anything else."""
     loss = ClippedLoss(HKR(2.0), 0.1) if what == "alpha" else None
