@@ -7,6 +7,7 @@ losses and projections, of which nothing moves.
 from __future__ import annotations
 
 import abc
+import inspect
 from typing import Any, Generic, NoReturn, TypeVar
 
 from lipdp.errors import InvalidState
@@ -60,6 +61,12 @@ class SettledType(abc.ABCMeta):
         made = super().__call__(*args, **kwargs)
         vars(made)[_MADE] = True
         return made
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of the constructor, which ``__call__`` would hide from help and configurations."""
+        whole = inspect.signature(cls.__init__)
+        return whole.replace(parameters=[*whole.parameters.values()][1:])
 
 
 class Settled(metaclass=SettledType):

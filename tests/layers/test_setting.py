@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from lipdp import layers
+from lipdp import layers, losses, projections
 from lipdp.bounds import lipschitz_constant
 from lipdp.errors import InvalidState
 from lipdp.layers.base import LipschitzLayer
@@ -117,3 +117,9 @@ def test_a_setting_without_a_default_is_missing_until_it_is_set():
     assert owner.size == 3
     with pytest.raises(InvalidState, match="size of the object 'owner' cannot change"):
         del owner.size
+
+
+def test_classes_whose_objects_are_settled_show_what_they_take():
+    """Help, configurations and the command line read signatures."""
+    assert list(inspect.signature(losses.HKR).parameters) == ["alpha", "margin", "kwargs"]
+    assert list(inspect.signature(projections.SpectralProjection).parameters) == ["radius"]
