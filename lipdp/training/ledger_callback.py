@@ -69,10 +69,19 @@ class LedgerCallback(keras.callbacks.Callback):
         self._parts = plan.slots.micro_batches * plan.sampler.steps_per_access
         self._multiplier = plan.noise_multiplier
 
+    def set_model(self, model: keras.Model) -> None:
+        """Keeps the model itself beside ``self.model``.
+
+        On JAX ``self.model`` first writes the values of the last step back into the variables,
+        which would take them from the step that is beginning.
+        """
+        super().set_model(model)
+        self._trained = model
+
     @property
     def _ledger(self) -> PrivacyLedger:
         # Restoring a checkpoint replaces the model's ledger.
-        return self.model._private.ledger
+        return self._trained._private.ledger
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Refuses epochs that Keras would cut."""
@@ -114,7 +123,7 @@ class LedgerCallback(keras.callbacks.Callback):
         # The last batch of an order may be missing, as in a stream of other than k b rows.
         is_last = (batch + 1) % self._parts == 0 or batch + 1 == self._parts_per_epoch
         if self._left < 1 and is_last:
-            self.model.stop_training = True
+            self._trained.stop_training = True
 
     def _check_bounds(self) -> None:
         """The plan is proved for the model and the weights that it saw.
