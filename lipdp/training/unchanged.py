@@ -26,6 +26,8 @@ MAY_CHANGE = frozenset(
     {
         *("_called", "_losses", "_loss_ids", "_losses_override", "_inbound_nodes"),
         *("_outbound_nodes", "_path", "_parent_path", "training"),
+        # Noted down where weights are loaded; a layer that computes with them has another policy.
+        *("is_awq_calibrated", "is_gptq_calibrated"),
     }
 )
 #: What TensorFlow notes down of an object that it saves.

@@ -180,7 +180,7 @@ class TestBounds:
         with pytest.raises(KeyboardInterrupt):
             train(first, rows, epochs=3, callbacks=[backup(), Kill()])
         second = make(1.0)
-        with pytest.raises(InvalidState, match="restored weights"):
+        with pytest.raises(InvalidState, match="present weights"):
             train(second, rows, epochs=3, callbacks=[backup()])
         assert second.ledger.steps == 4
         assert train(make(8.0), rows, epochs=3, callbacks=[backup()]).ledger.steps == 12

@@ -301,7 +301,7 @@ class TestBackup:
         path, copies = tmp_path / "backup.privacy_ledger.json", []
 
         class Copy(keras.callbacks.Callback):
-            def on_train_batch_begin(self, batch, logs=None):
+            def on_train_batch_end(self, batch, logs=None):
                 copies.append(path.read_text())
 
         self.stopped(make_model(BUDGET), rows, [self.backup(tmp_path), Copy()])
