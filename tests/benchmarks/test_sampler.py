@@ -25,4 +25,5 @@ def test_all_ways_read_whole_rows_of_the_file(tmp_path):
 def test_a_result_says_what_a_drawn_row_costs(tmp_path):
     found = sampler.measured(sampler.make_rows(tmp_path / "rows.npy", COUNT), BATCH, turns=1)
     assert found["draw_ns_per_row"] * BATCH == pytest.approx(1e6 * found["draw_ms"])
-    assert f"| {found['draw_ns_per_row']:.3g} |" in sampler.table({"x": found})
+    # The table writes large numbers in another way, which a busy machine reaches.
+    assert "| 321 |" in sampler.table({"x": {**found, "draw_ns_per_row": 321.0}})
