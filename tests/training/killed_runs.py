@@ -106,14 +106,15 @@ PATCHES = {
 }
 
 
-def watch_steps(model, witness, kill):
-    """Counts the compiled steps that ran, outside everything that the library counts."""
-    original = model.make_train_function
+def watch_steps(witness, kill):
+    """Counts the compiled steps that ran, inside everything that the library counts."""
+    original = keras.Sequential.make_train_function
     before = countdown(kill["number"]) if kill["at"] == "before step" else lambda: None
     after = countdown(kill["number"]) if kill["at"] == "after step" else lambda: None
 
-    def making(force=False):
-        step = original(force)
+    def making(self, force=False):
+        original(self, force)
+        step = self.train_function
 
         def watched(*args):
             before()
@@ -122,10 +123,9 @@ def watch_steps(model, witness, kill):
             after()
             return result
 
-        model.train_function = watched
-        return watched
+        self.train_function = watched
 
-    model.make_train_function = making
+    keras.Sequential.make_train_function = making
 
 
 def fit(model, folder, scenario, kill):
@@ -147,7 +147,7 @@ def fit(model, folder, scenario, kill):
 def resumed(folder, scenario, kill, witness):
     """A trained model; like a user, deletes a backup that cannot be read."""
     model = made(scenario)
-    watch_steps(model, witness, kill)
+    watch_steps(witness, kill)
     try:
         fit(model, folder, scenario, kill)
     except (OSError, lipdp.errors.InvalidData) as error:
