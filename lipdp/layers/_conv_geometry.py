@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 
 from lipdp.layers._windows import Windows, coverage
-from lipdp.projections import circular_norm_bound, frobenius_norm_bound, spectral_norm_bound
-from lipdp.projections._fourier import circular_norm_work
+from lipdp.projections import (
+    circular_norm_bound,
+    circular_norm_work,
+    frobenius_norm_bound,
+    spectral_norm_bound,
+)
 
 #: Multiplications beyond which the Fourier bound would take more than a second or two. With strides
 #: the matrices are fewer and wider, which takes less time for each.

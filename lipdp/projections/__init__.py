@@ -1,6 +1,10 @@
 """Keras constraints that keep a weight in a norm ball, rounding included, and proved norms."""
 
-from lipdp.projections._fourier import circular_norm_bound, depthwise_circular_norm_bound
+from lipdp.projections._fourier import (
+    circular_norm_bound,
+    circular_norm_work,
+    depthwise_circular_norm_bound,
+)
 from lipdp.projections._norms import frobenius_norm_bound, spectral_norm_bound
 from lipdp.projections.aol_projection import AOLProjection
 from lipdp.projections.base import Projection
@@ -23,6 +27,7 @@ __all__ = [
     "SpectralProjection",
     "UnitColumns",
     "circular_norm_bound",
+    "circular_norm_work",
     "depthwise_circular_norm_bound",
     "frobenius_norm_bound",
     "greatest_entry_bound",
