@@ -100,7 +100,8 @@ class LedgerCallback(keras.callbacks.Callback):
                 received=f"{self._unread} batches were not read",
                 fix="Let a training that was stopped end, and call fit() again",
             )
-        # A callback may have changed which variables are trained.
+        # A callback may have changed the model, or which of its variables are trained.
+        self._gate.check()
         self.model.optimizer.require(self.model.trainable_variables)
         factor = self._plan.factor_in(epoch)
         self._multiplier = self._plan.noise_multiplier * factor

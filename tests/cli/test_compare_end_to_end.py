@@ -80,6 +80,11 @@ def test_it_is_interrupted_goes_on_and_is_reported(folder, run):
 
     # A trial that failed lies where the reports of all runs look.
     (folder / "out" / "failed").mkdir()
-    (folder / "out" / "failed" / "privacy_ledger.json").write_text(ledgers[0].to_json())
     more = [*(f"out/{n}" for n in PRIVATE), "out/failed", "--json"]
+    failed = PrivacyLedger()
+    failed.record(0.2, 1.0, steps=9)
+    (folder / "out" / "failed" / "privacy_ledger.json").write_text(failed.to_json())
     assert json.loads(run("account", "runs", *more).stdout)["epsilon"] > told["epsilon"]
+    # The same accesses in a second folder were spent once.
+    (folder / "out" / "failed" / "privacy_ledger.json").write_text(ledgers[0].to_json())
+    assert json.loads(run("account", "runs", *more).stdout)["epsilon"] == told["epsilon"]

@@ -143,7 +143,8 @@ def test_what_was_interrupted_goes_on(folder, how):
     process = subprocess.Popen(words, cwd=folder, env=environment(), stderr=subprocess.PIPE)
     trials = folder / "runs/s/trials"
     ledger_file = trials / ".000.unfinished/backup.privacy_ledger.json"
-    wait_for(ledger_file.is_file)
+    # The file is there before the first step is.
+    wait_for(lambda: ledger_file.is_file() and steps_in(ledger_file) > 0)
     time.sleep(0.3)
     process.send_signal(how)
     _, stderr = process.communicate(timeout=90)
@@ -183,11 +184,15 @@ def wait_for(condition, seconds=120):
         time.sleep(0.2)
 
 
+def steps_in(path):
+    return PrivacyLedger.from_json(path.read_text()).steps
+
+
 def settled(path):
     """The steps in a ledger file, once no process writes it any more."""
     steps = -1
     for _ in range(60):
-        now = PrivacyLedger.from_json(path.read_text()).steps
+        now = steps_in(path)
         if now == steps:
             return steps
         steps = now

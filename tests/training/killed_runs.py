@@ -144,17 +144,16 @@ def fit(model, folder, scenario, kill):
     )
 
 
-def resumed(folder, scenario, kill, witness):
+def resumed(folder, scenario, kill):
     """A trained model; like a user, deletes a backup that cannot be read."""
     model = made(scenario)
-    watch_steps(witness, kill)
     try:
         fit(model, folder, scenario, kill)
     except (OSError, lipdp.errors.InvalidData) as error:
         if not any(word in str(error) for word in ("was cut", "damaged")):
             raise
         shutil.rmtree(folder / "backup")
-        return resumed(folder, scenario, kill, witness)
+        return resumed(folder, scenario, kill)
     except lipdp.errors.BudgetExhausted as error:
         model.load_weights(folder / "backup" / "latest.weights.h5")
         return model, str(error)
@@ -164,7 +163,8 @@ def resumed(folder, scenario, kill, witness):
 def train(folder, scenario, kill, witness):
     """One run; returns what is to be said of one that was not killed."""
     PATCHES.get(kill["at"], lambda number: None)(kill["number"])
-    model, refusal = resumed(folder, scenario, kill, witness)
+    watch_steps(witness, kill)
+    model, refusal = resumed(folder, scenario, kill)
     return {
         "refusal": refusal,
         "steps": model.ledger.steps,
