@@ -1,41 +1,40 @@
-"""Names to things: a registry is a package whose files are its entries.
+"""Names to things: the entries of a registry are what a package offers from its files.
 
-The entry ``tempered_crossentropy`` of the package ``lipdp.losses`` is the object of the file
-``lipdp/losses/tempered_crossentropy.py`` that has the same name, ignoring case and underscores
-(``TemperedCrossentropy``). Listing the names imports nothing.
+The entry ``tempered_crossentropy`` of the package ``lipdp.losses`` is its ``TemperedCrossentropy``.
+Names are read from the package's text, so listing them imports nothing.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
-import pkgutil
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lipdp.errors import UnknownName
 
+#: Between words of a class name: before a capital that a small letter follows.
+_WORDS = re.compile(r"(?<=.)(?=[A-Z][a-z])")
+
 
 @dataclass(frozen=True)
 class Registry:
-    """The public entries of one package.
+    """The public classes or functions of one package, but for those of its file ``base.py``.
 
     Attributes:
         package: Dotted name of the package, such as ``"lipdp.losses"``.
         kind: What an entry is called in messages, such as ``"loss"``.
-        exclude: Files that are not entries.
     """
 
     package: str
     kind: str
-    exclude: frozenset[str] = frozenset({"base"})
 
     def names(self) -> list[str]:
-        """Sorted names of all entries, without importing them."""
-        spec = importlib.util.find_spec(self.package)
-        locations = list(spec.submodule_search_locations or []) if spec else []
-        found = (module.name for module in pkgutil.iter_modules(locations))
-        return sorted(n for n in found if not n.startswith("_") and n not in self.exclude)
+        """Sorted names of all entries, in small letters with underscores; imports none of them."""
+        return sorted(self._entries())
 
     def __getitem__(self, name: str) -> Any:
         """The entry of that name.
@@ -43,15 +42,25 @@ class Registry:
         Raises:
             UnknownName: If there is none.
         """
-        if name not in self.names():
+        entries = self._entries()
+        if name not in entries:
             raise UnknownName(
                 f"There is no {self.kind} of this name",
                 received=name,
-                fix=f"Use one of: {', '.join(self.names())}",
+                fix=f"Use one of: {', '.join(sorted(entries))}",
             )
-        module = importlib.import_module(f"{self.package}.{name}")
-        wanted = name.replace("_", "")
-        for key, value in vars(module).items():
-            if key.lower().replace("_", "") == wanted:
-                return value
-        raise UnknownName(f"The file of this {self.kind} defines no such object", received=name)
+        module, entry = entries[name]
+        return getattr(importlib.import_module(module), entry)
+
+    def _entries(self) -> dict[str, tuple[str, str]]:
+        """For each name the module and the object, as the package imports them."""
+        spec = importlib.util.find_spec(self.package)
+        text = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+        return {
+            _WORDS.sub("_", entry.name).lower(): (node.module, entry.name)
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.ImportFrom) and node.module is not None
+            if node.module.startswith(f"{self.package}.")
+            if node.module != f"{self.package}.base"
+            for entry in node.names
+        }

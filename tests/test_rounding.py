@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue, UnsafeSetting
-from lipdp.rounding import gamma, product_slack, times, unit_roundoff
+from lipdp.numerics import gamma, product_slack, times, unit_roundoff
 
 
 def test_unit_roundoff_is_half_the_spacing_above_one():

@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from lipdp.numerics import times
 from lipdp.projections import spectral_norm_bound
-from lipdp.rounding import times
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from lipdp.bounds.underflow import MULTIPLIED, is_mostly_lost, lost
 from lipdp.errors import UnboundedGradient, UnsupportedLayer
 from lipdp.losses._wrapper import LossWrapper
 from lipdp.losses.base import LipschitzLoss
-from lipdp.rounding import HOST, gamma, times
+from lipdp.numerics import HOST, gamma, times
 
 #: Below it numbers of float32 lose digits, and slacks, which are relative, mean nothing.
 _LEAST = 2.0**-100

@@ -23,8 +23,8 @@ from lipdp.bounds.rules import LayerBounds, MergeBounds, bounds_of, is_merging, 
 from lipdp.bounds.steps import check_single_input
 from lipdp.bounds.underflow import lost_at_present, unless_zero, vast, with_size
 from lipdp.layers.base import LipschitzLayer
+from lipdp.numerics import gamma, times, unit_roundoff
 from lipdp.projections import Projection
-from lipdp.rounding import gamma, times, unit_roundoff
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from keras import backend, ops
 
 from lipdp.errors import UnsafeSetting
 from lipdp.losses._wrapper import LossWrapper
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 #: Squares of these, summed over 2^7 or more entries, stay finite in float64 and in float32.
 _LARGEST, _LARGEST_SINGLE = 2.0**500, 2.0**60

@@ -17,7 +17,7 @@ from lipdp.bounds.precision import usable
 from lipdp.bounds.rules.base import Weightless
 from lipdp.bounds.underflow import MULTIPLIED
 from lipdp.layers._clip import BallLayer
-from lipdp.rounding import HOST, times
+from lipdp.numerics import HOST, times
 
 #: Below it, with some to spare, a number of float32 may be read as zero.
 _LEAST_FACTOR = 2.0**-120

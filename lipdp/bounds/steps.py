@@ -16,7 +16,7 @@ from lipdp.bounds.rules import LayerBounds, MergeBounds, bounds_of, is_merging, 
 from lipdp.bounds.rules.refusals import is_refused, way_out
 from lipdp.bounds.underflow import lost_by, unless_zero, vast, with_size
 from lipdp.errors import UnsupportedLayer
-from lipdp.rounding import gamma, times, unit_roundoff
+from lipdp.numerics import gamma, times, unit_roundoff
 
 
 @dataclass(frozen=True)

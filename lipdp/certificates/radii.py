@@ -27,7 +27,7 @@ from lipdp.certificates._margins import (
     non_negative,
 )
 from lipdp.errors import InvalidValue
-from lipdp.rounding import gamma, unit_roundoff
+from lipdp.numerics import gamma, unit_roundoff
 
 Kind = Literal["joint", "per-logit", "binary"]
 

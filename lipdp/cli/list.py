@@ -79,5 +79,5 @@ def _names(kind: str) -> list[str]:
         from lipdp.datasets import DATASETS
 
         return DATASETS.names()
-    # The packages themselves would import Keras; their file names do not.
+    # The packages themselves would import Keras; the names in their text do not.
     return Registry(f"lipdp.{kind}", kind).names()

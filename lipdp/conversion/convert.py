@@ -17,7 +17,7 @@ from lipdp.conversion.changes import Change
 from lipdp.conversion.counterparts import counterpart, head_of
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers import BoundedEmbedding, BoundedInput
-from lipdp.projections._checks import positive
+from lipdp.numerics import positive
 from lipdp.training import Model
 
 #: Layers whose output is still what the records hold: the ball comes behind them, or behind all

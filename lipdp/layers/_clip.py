@@ -9,8 +9,7 @@ from keras import ops
 
 from lipdp.layers._ball import balls, project_samples
 from lipdp.layers.base import LipschitzLayer
-from lipdp.projections._checks import positive
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma, positive
 from lipdp.setting import Setting
 
 

@@ -16,9 +16,8 @@ from lipdp.layers._linear import LinearLayer
 from lipdp.layers._pooling import check_rank
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._windows import Windows
+from lipdp.numerics import count, gamma, product_slack, times
 from lipdp.projections import BjorckProjection, Projection
-from lipdp.projections._checks import count
-from lipdp.rounding import gamma, product_slack, times
 from lipdp.setting import Setting
 
 

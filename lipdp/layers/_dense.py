@@ -10,9 +10,8 @@ from keras import ops
 
 from lipdp.layers._linear import LinearLayer
 from lipdp.layers._shapes import positions, sample_shape
+from lipdp.numerics import count, gamma, product_slack, unit_roundoff
 from lipdp.projections import Projection
-from lipdp.projections._checks import count
-from lipdp.rounding import gamma, product_slack, unit_roundoff
 from lipdp.setting import Setting
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from lipdp.errors import InvalidValue
 from lipdp.layers._shapes import positions, sample_shape
 from lipdp.layers.base import NonExpansiveLayer
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma
 
 
 class GlobalPooling(NonExpansiveLayer):

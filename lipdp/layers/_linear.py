@@ -9,8 +9,8 @@ import numpy as np
 from keras import ops
 
 from lipdp.layers.base import LipschitzLayer
+from lipdp.numerics import times
 from lipdp.projections import Projection
-from lipdp.rounding import times
 from lipdp.setting import Setting
 
 

@@ -14,8 +14,7 @@ from lipdp.layers._shapes import sample_shape
 from lipdp.layers._smooth_norm import smooth_norm
 from lipdp.layers._windows import Windows, coverage
 from lipdp.layers.base import LipschitzLayer, NonExpansiveLayer
-from lipdp.projections._checks import count
-from lipdp.rounding import gamma, times
+from lipdp.numerics import count, gamma, times
 from lipdp.setting import Setting
 
 

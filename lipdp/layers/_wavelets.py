@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from lipdp.projections._norms import scaled_up, spectral_square
-from lipdp.rounding import gamma, unit_roundoff
+from lipdp.numerics import gamma, unit_roundoff
+from lipdp.projections.norms import scaled_up, spectral_square
 
 _UNIT = unit_roundoff("float64")
 _WIDTH, _FREQUENCY = 0.8, 0.75 * math.pi  # of the finest wavelet

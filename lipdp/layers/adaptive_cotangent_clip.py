@@ -14,8 +14,7 @@ from lipdp.errors import InvalidValue
 from lipdp.layers._backward import identity
 from lipdp.layers._ball import balls, project_and_tell
 from lipdp.layers.base import LipschitzLayer
-from lipdp.projections._checks import positive
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma, positive
 from lipdp.setting import Setting, refuse_change
 
 _RANGE = 1000.0

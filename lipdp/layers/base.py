@@ -6,7 +6,7 @@ import abc
 
 import keras
 
-from lipdp.rounding import gamma, times
+from lipdp.numerics import gamma, times
 
 
 class LipschitzLayer(keras.layers.Layer, abc.ABC):

@@ -10,8 +10,8 @@ from keras import ops
 
 from lipdp.layers._shapes import positions, sample_shape
 from lipdp.layers.base import LipschitzLayer
+from lipdp.numerics import gamma, times
 from lipdp.projections import L2Ball
-from lipdp.rounding import gamma, times
 from lipdp.setting import Setting
 
 

@@ -12,9 +12,8 @@ from keras import ops
 from lipdp.errors import InvalidValue
 from lipdp.layers._dense import ProjectedInitializer
 from lipdp.layers.base import LipschitzLayer
+from lipdp.numerics import count, gamma, times
 from lipdp.projections import ChannelBall
-from lipdp.projections._checks import count
-from lipdp.rounding import gamma, times
 from lipdp.setting import Setting
 
 

@@ -8,8 +8,8 @@ import keras
 
 from lipdp.layers._linear import LinearLayer
 from lipdp.layers._shapes import positions, sample_shape
+from lipdp.numerics import gamma
 from lipdp.projections import MaxBall
-from lipdp.rounding import gamma
 
 
 @final

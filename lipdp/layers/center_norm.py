@@ -10,7 +10,7 @@ from lipdp.errors import InvalidValue
 from lipdp.layers._centered import centered, centering_roundings
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers.base import LipschitzLayer
-from lipdp.rounding import gamma, times
+from lipdp.numerics import gamma, times
 
 
 @final

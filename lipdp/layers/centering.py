@@ -10,8 +10,7 @@ from lipdp.errors import InvalidValue
 from lipdp.layers._centered import centered, centering_roundings
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers.base import NonExpansiveLayer
-from lipdp.projections._checks import integer
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma, integer
 from lipdp.setting import Setting
 
 

@@ -10,8 +10,7 @@ import keras
 from lipdp.layers._backward import identity
 from lipdp.layers._ball import balls, flag, project_samples
 from lipdp.layers.base import LipschitzLayer
-from lipdp.projections._checks import positive
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma, positive
 from lipdp.setting import Setting
 
 

@@ -10,7 +10,7 @@ from keras import ops
 from lipdp.layers._pooling import check_rank
 from lipdp.layers._shapes import divisible, sample_shape
 from lipdp.layers.base import NonExpansiveLayer
-from lipdp.projections._checks import count
+from lipdp.numerics import count
 from lipdp.setting import Setting
 
 

@@ -10,7 +10,7 @@ from keras import ops
 from lipdp.layers._pairs import sort_neighbours, with_permutation
 from lipdp.layers._shapes import divisible
 from lipdp.layers.base import NonExpansiveLayer
-from lipdp.projections._checks import count
+from lipdp.numerics import count
 from lipdp.setting import Setting
 
 

@@ -12,7 +12,7 @@ from keras import ops
 from lipdp.errors import InvalidValue
 from lipdp.layers._shapes import divisible
 from lipdp.layers.base import NonExpansiveLayer
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma
 from lipdp.setting import Setting
 
 

@@ -15,8 +15,7 @@ from lipdp.layers._pooling import check_rank
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._smooth_norm import smooth_norm
 from lipdp.layers.base import LipschitzLayer
-from lipdp.projections._checks import count
-from lipdp.rounding import gamma, times
+from lipdp.numerics import count, gamma, times
 from lipdp.setting import Setting
 
 _MOST_SCALES = 4

@@ -11,7 +11,7 @@ from lipdp.errors import InvalidValue
 from lipdp.layers._pooling import check_rank
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers.base import NonExpansiveLayer
-from lipdp.projections._checks import count
+from lipdp.numerics import count
 from lipdp.setting import Setting
 
 

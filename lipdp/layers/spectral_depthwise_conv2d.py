@@ -13,8 +13,8 @@ from lipdp.layers._convolution import KernelLayer
 from lipdp.layers._pooling import check_rank
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers._windows import Windows
+from lipdp.numerics import count
 from lipdp.projections import ChannelBall
-from lipdp.projections._checks import count
 from lipdp.setting import Setting
 
 

@@ -10,8 +10,7 @@ from keras import ops
 
 from lipdp.layers._ball import balls, flag, project_samples
 from lipdp.layers.base import LipschitzLayer
-from lipdp.projections._checks import positive
-from lipdp.rounding import gamma, times
+from lipdp.numerics import gamma, positive, times
 from lipdp.setting import Setting
 
 

@@ -1,4 +1,4 @@
-"""Losses with a proved constant, one a file: ``lipschitz(logit_bound, num_outputs)``."""
+"""Losses with a proved constant: ``lipschitz(logit_bound, num_outputs)``."""
 
 from lipdp.losses.base import LipschitzLoss
 from lipdp.losses.binary_hinge import BinaryHinge
@@ -18,7 +18,7 @@ from lipdp.losses.tempered_binary_crossentropy import TemperedBinaryCrossentropy
 from lipdp.losses.tempered_crossentropy import TemperedCrossentropy
 from lipdp.registry import Registry
 
-#: Every loss of this package by its file name.
+#: Every loss of this package by its name in a configuration.
 LOSSES = Registry("lipdp.losses", "loss")
 
 __all__ = [

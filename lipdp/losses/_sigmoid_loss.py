@@ -10,7 +10,7 @@ from keras import ops
 from lipdp.losses._explicit import ExplicitLoss
 from lipdp.losses._labels import probabilities
 from lipdp.losses.base import check_domain, checked_number, checked_smoothing
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma
 
 
 class SigmoidLoss(ExplicitLoss):

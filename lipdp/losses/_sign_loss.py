@@ -13,7 +13,7 @@ from lipdp.losses._explicit import ExplicitLoss
 from lipdp.losses._label_checks import check_signs
 from lipdp.losses._labels import class_signs
 from lipdp.losses.base import check_domain, checked_number
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma
 
 
 class SignLoss(ExplicitLoss):

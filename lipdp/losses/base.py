@@ -12,7 +12,7 @@ from keras import ops
 
 from lipdp.errors import InvalidValue, UnsupportedLayer
 from lipdp.losses._label_checks import check_classes, check_probabilities, check_targets
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma
 from lipdp.setting import Settled
 
 #: What the logits mean. "either": binary with one logit, multiclass with more; "multilabel": a

@@ -16,7 +16,7 @@ from lipdp.losses._label_checks import check_classes
 from lipdp.losses._labels import class_distribution, probabilities
 from lipdp.losses._wrapper import LossWrapper
 from lipdp.losses.base import checked_number
-from lipdp.rounding import gamma, times
+from lipdp.numerics import gamma, times
 
 
 @final

@@ -13,7 +13,7 @@ from lipdp.losses._explicit import as_matrix
 from lipdp.losses._limits import LARGEST
 from lipdp.losses._wrapper import LossWrapper
 from lipdp.losses.base import check_domain, checked_number
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma
 
 
 @keras.saving.register_keras_serializable(package="lipdp")

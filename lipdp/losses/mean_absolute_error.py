@@ -11,7 +11,7 @@ from keras import ops
 from lipdp.losses._explicit import ExplicitLoss
 from lipdp.losses._labels import finite_targets
 from lipdp.losses.base import check_domain
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma
 
 
 @keras.saving.register_keras_serializable(package="lipdp")

@@ -11,7 +11,7 @@ from keras import ops
 
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.losses._wrapper import LossWrapper
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma
 
 _OVER_POSITIONS = ("mean", "sum")
 

@@ -12,7 +12,7 @@ from lipdp.losses._explicit import ExplicitLoss
 from lipdp.losses._labels import class_distribution
 from lipdp.losses._softmax_gradient import softmax_gradient_supremum
 from lipdp.losses.base import check_domain, checked_number, checked_smoothing
-from lipdp.rounding import gamma
+from lipdp.numerics import gamma
 
 #: The computed exponential is assumed right to this many unit round-offs (libraries state 1 to 4).
 EXPONENTIAL_ROUNDINGS = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 
 from lipdp.layers import BoundedInput, SphereNormalization
-from lipdp.projections._checks import count
+from lipdp.numerics import count
 
 
 def front(

@@ -11,7 +11,7 @@ from lipdp.errors import InvalidValue
 from lipdp.layers._shapes import sample_shape
 from lipdp.layers.space_to_depth import SpaceToDepth
 from lipdp.models._front import front
-from lipdp.projections._checks import count
+from lipdp.numerics import count
 
 
 def image_front(

@@ -8,7 +8,7 @@ import keras
 
 from lipdp.layers import L2NormPooling2D, MaxMin, SpectralConv2D, SpectralDense
 from lipdp.models._images import counts, image_front, shape_of_image
-from lipdp.projections._checks import count
+from lipdp.numerics import count
 
 
 def convnet(

@@ -6,7 +6,7 @@ import keras
 
 from lipdp.layers import FrobeniusDense
 from lipdp.models._front import front
-from lipdp.projections._checks import count
+from lipdp.numerics import count
 
 
 def linear(

@@ -9,7 +9,7 @@ import keras
 from lipdp.errors import InvalidValue
 from lipdp.layers import BoundedBias, FrobeniusDense, SpectralDense
 from lipdp.models._front import front
-from lipdp.projections._checks import count
+from lipdp.numerics import count
 from lipdp.registry import Registry
 
 _LAYERS = Registry("lipdp.layers", "activation")

@@ -9,7 +9,7 @@ import keras
 from lipdp.layers import MaxMin, SpectralConv2D, SpectralDense
 from lipdp.models._images import counts, image_front, shape_of_image, squares
 from lipdp.models._residual import averaged
-from lipdp.projections._checks import count
+from lipdp.numerics import count
 
 
 def resnet(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lipdp.errors import InvalidData
+from lipdp.numerics import gamma, unit_roundoff
 from lipdp.privacy.units import number_units
-from lipdp.rounding import gamma, unit_roundoff
 
 _UNIT = unit_roundoff("float64")
 #: Rows at a time, for little memory and little rounding: see ``sensitivity_of_sum``.

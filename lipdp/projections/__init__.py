@@ -1,20 +1,22 @@
 """Keras constraints that keep a weight in a norm ball, rounding included, and proved norms."""
 
-from lipdp.projections._fourier import (
+from lipdp.projections.balls import (
+    ChannelBall,
+    FrobeniusProjection,
+    L2Ball,
+    MaxBall,
+    UnitColumns,
+    greatest_entry_bound,
+)
+from lipdp.projections.base import Projection
+from lipdp.projections.norms import (
     circular_norm_bound,
     circular_norm_work,
     depthwise_circular_norm_bound,
+    frobenius_norm_bound,
+    spectral_norm_bound,
 )
-from lipdp.projections._norms import frobenius_norm_bound, spectral_norm_bound
-from lipdp.projections.aol_projection import AOLProjection
-from lipdp.projections.base import Projection
-from lipdp.projections.bjorck_projection import BjorckProjection
-from lipdp.projections.channel_ball import ChannelBall
-from lipdp.projections.frobenius_projection import FrobeniusProjection
-from lipdp.projections.l2_ball import L2Ball
-from lipdp.projections.max_ball import MaxBall, greatest_entry_bound
-from lipdp.projections.spectral_projection import SpectralProjection
-from lipdp.projections.unit_columns import UnitColumns
+from lipdp.projections.spectral import AOLProjection, BjorckProjection, SpectralProjection
 
 __all__ = [
     "AOLProjection",

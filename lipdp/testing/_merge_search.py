@@ -12,7 +12,7 @@ from keras import ops
 
 from lipdp.bounds.rules import merge_bounds_of
 from lipdp.bounds.shapes import Shapes
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 from lipdp.testing._isolation import check_isolation
 from lipdp.testing._layer_probe import LayerProbe
 from lipdp.testing._points import adversarial_points, cotangents, norm, scaled_to

@@ -13,7 +13,7 @@ from lipdp.bounds.rules import bounds_of
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import InvalidValue
 from lipdp.layers.base import LipschitzLayer
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 from lipdp.testing._growth import check_growth
 from lipdp.testing._isolation import check_isolation
 from lipdp.testing._layer_probe import LayerProbe

@@ -11,7 +11,7 @@ from keras import ops
 
 from lipdp.bounds.probe import GradientProbe, Point
 from lipdp.losses.base import per_row
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 from lipdp.testing._label_kinds import label_kinds
 from lipdp.testing._points import adversarial_points, cotangents, hostile_points, scaled_to
 from lipdp.testing._report import Comparison, Tightness

@@ -21,9 +21,9 @@ from lipdp.layers._pooling import WindowPooling
 from lipdp.layers.base import LipschitzLayer
 from lipdp.losses import ClassWeighted, MulticlassHinge
 from lipdp.losses._sign_loss import SignLoss
+from lipdp.numerics import gamma
 from lipdp.projections import L2Ball, SpectralProjection
-from lipdp.projections._ball import RadiusBall
-from lipdp.rounding import gamma
+from lipdp.projections.balls import RadiusBall
 
 LOSS = MulticlassHinge(margin=1.0)
 

@@ -16,7 +16,7 @@ from lipdp.conversion import export
 from lipdp.errors import InvalidValue
 from lipdp.layers import BoundedInput
 from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip, at_threshold
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 ROWS = [[3, 4], [30, -40], [np.nan, 1], [np.inf, 0], [3e38, 3e38], [0, 0], [1e-30, 0], [0, 6]]
 MODES = [{}, {"jit_compile": False}, {"jit_compile": True}]

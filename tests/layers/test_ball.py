@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lipdp.layers import ActivationClip, BoundedInput, SphereNormalization
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 anything = hnp.arrays(
     np.float32,

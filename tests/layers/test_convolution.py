@@ -17,8 +17,8 @@ from lipdp.layers._windows import PADDINGS, Windows
 from lipdp.layers.spectral_conv1d import SpectralConv1D
 from lipdp.layers.spectral_conv2d import SpectralConv2D
 from lipdp.layers.spectral_conv3d import SpectralConv3D
+from lipdp.numerics import gamma
 from lipdp.projections import circular_norm_bound
-from lipdp.rounding import gamma
 
 SCRIPT = Path(__file__).with_name("convolution_backend_checks.py")
 dense, axes = (runpy.run_path(str(SCRIPT))[name] for name in ("dense", "axes"))

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from lipdp.layers import CotangentClip
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 
 def sent_back(layer, g, **options):

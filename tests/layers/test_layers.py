@@ -8,7 +8,7 @@ import pytest
 
 from lipdp import layers
 from lipdp.errors import InvalidValue
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 SHAPE = (3, 4)
 MAKERS = {

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 from lipdp.errors import InvalidValue
 from lipdp.layers import ActivationClip, CotangentClip, SphereNormalization
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 S = 4
 MAKERS = {

@@ -20,7 +20,7 @@ from lipdp.layers.scaled_average_pooling1d import ScaledAveragePooling1D
 from lipdp.layers.scaled_average_pooling2d import ScaledAveragePooling2D
 from lipdp.layers.scaled_average_pooling3d import ScaledAveragePooling3D
 from lipdp.layers.scaled_global_average_pooling import ScaledGlobalAveragePooling
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 L2 = {1: L2NormPooling1D, 2: L2NormPooling2D, 3: L2NormPooling3D}
 SCALED = {1: ScaledAveragePooling1D, 2: ScaledAveragePooling2D, 3: ScaledAveragePooling3D}

@@ -12,7 +12,7 @@ from lipdp import losses
 from lipdp.bounds.probe import per_sample_gradient_norms
 from lipdp.errors import InvalidValue
 from lipdp.losses import LOSSES, BinaryHinge, ClippedLoss, KantorovichRubinstein, LipschitzLoss
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 
 def stated(case, logit_bound, unit=2.0**-24):

@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lipdp.projections import AOLProjection, spectral_norm_bound
-from lipdp.projections.aol_projection import _row_sums
+from lipdp.projections.spectral import _row_sums
 
 
 def rescaled(w):

@@ -6,8 +6,7 @@ import pytest
 
 from lipdp.errors import InvalidValue
 from lipdp.projections import BjorckProjection, spectral_norm_bound
-from lipdp.projections._bjorck import BjorckStep
-from lipdp.projections.bjorck_projection import _check_precision
+from lipdp.projections.spectral import BjorckStep, _check_precision
 
 
 def orthogonal(shape, seed=0):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue
 from lipdp.projections import circular_norm_bound, depthwise_circular_norm_bound
-from lipdp.projections._fourier import _PHASE_ERROR, _turns
+from lipdp.projections.norms import _PHASE_ERROR, _turns
 
 
 def dense(kernel, sizes, dilation=1, groups=1, stride=1, pads=None):
@@ -183,7 +183,7 @@ def test_depthwise_is_the_greatest_over_channels(multiplier):
 def test_many_frequencies_are_read_in_parts(monkeypatch):
     kernel = np.random.default_rng(0).normal(size=(3, 3, 2, 4))
     whole = circular_norm_bound(kernel, (9, 8), groups=2)
-    monkeypatch.setattr("lipdp.projections._fourier._CHUNK", 1)
+    monkeypatch.setattr("lipdp.projections.norms._CHUNK", 1)
     assert circular_norm_bound(kernel, (9, 8), groups=2) == pytest.approx(whole, rel=1e-11)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue
 from lipdp.projections import SpectralProjection
-from lipdp.projections._gram import norm_from_gram
+from lipdp.projections.matrices import norm_from_gram
 
 
 def gram_bound(v, squarings):

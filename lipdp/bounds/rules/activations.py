@@ -19,8 +19,8 @@ from lipdp.bounds.rules.curves import Curve, Pointwise
 from lipdp.bounds.rules.scaling import as_computed
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
+from lipdp.numerics import gamma, times
 from lipdp.projections import MaxBall, greatest_entry_bound
-from lipdp.rounding import gamma, times
 
 _CURVES: Mapping[Callable[..., Any], Curve] = MappingProxyType(
     {

@@ -13,8 +13,8 @@ import keras
 from lipdp.bounds.final import check_final
 from lipdp.bounds.precision import usable, working_unit
 from lipdp.bounds.rules.base import LayerBounds
+from lipdp.numerics import gamma, product_slack, times
 from lipdp.projections import Projection, frobenius_norm_bound
-from lipdp.rounding import gamma, product_slack, times
 
 
 @dataclass(frozen=True)

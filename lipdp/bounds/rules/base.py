@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lipdp.bounds.shapes import Shapes
-from lipdp.rounding import gamma, times
+from lipdp.numerics import gamma, times
 
 
 class LayerBounds(Protocol):

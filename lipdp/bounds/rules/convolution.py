@@ -29,8 +29,8 @@ from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers._conv_geometry import ConvGeometry, per_axis
 from lipdp.layers._windows import PADDINGS, Windows
+from lipdp.numerics import times
 from lipdp.projections import ChannelBall
-from lipdp.rounding import times
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lipdp.rounding import gamma, times
+from lipdp.numerics import gamma, times
 
 #: Covers the host's own roundings in a closed form.
 _HOST = 1.0 + 2.0**-40

@@ -13,7 +13,7 @@ import keras
 from lipdp.bounds.rules.base import MergeBounds, MergeRules
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
-from lipdp.rounding import gamma, times
+from lipdp.numerics import gamma, times
 
 
 @dataclass(frozen=True)

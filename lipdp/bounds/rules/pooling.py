@@ -15,7 +15,7 @@ from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers._averages import padded_sum_norm, real_mean_norm
 from lipdp.layers._windows import Windows, coverage
-from lipdp.rounding import times
+from lipdp.numerics import times
 
 
 def check_channels_last(layer: Any) -> None:

@@ -12,7 +12,7 @@ from lipdp.bounds.probe import GradientProbe, Point
 from lipdp.bounds.rules.activations import _CURVES, activation_bounds
 from lipdp.bounds.shapes import Shapes
 from lipdp.layers.absolute_value import AbsoluteValue
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 ONE = Shapes(((1,),), (1,))
 GELU_TANH = functools.partial(keras.activations.gelu, approximate=True)

@@ -14,7 +14,7 @@ from lipdp.layers.global_l2_norm_pooling import GlobalL2NormPooling
 from lipdp.layers.l2_norm_pooling2d import L2NormPooling2D
 from lipdp.layers.l2_norm_pooling3d import L2NormPooling3D
 from lipdp.layers.scaled_average_pooling2d import ScaledAveragePooling2D
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 SAMPLE = (4, 3, 2)
 VOLUME = (2, 3, 4, 2)

@@ -13,7 +13,7 @@ from lipdp.bounds.rules import pooling
 from lipdp.bounds.rules.pooling import RULES
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
-from lipdp.rounding import unit_roundoff
+from lipdp.numerics import unit_roundoff
 
 HOST = 1.0 + 2.0**-40
 

@@ -9,7 +9,7 @@ from typing import Any
 from keras import backend, ops
 
 from lipdp.errors import InvalidValue
-from lipdp.rounding import gamma, unit_roundoff
+from lipdp.numerics import gamma, unit_roundoff
 
 
 def widen(w: Any) -> Any:
