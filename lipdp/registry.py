@@ -16,8 +16,8 @@ from typing import Any
 
 from lipdp.errors import UnknownName
 
-#: Between words of a class name: before a capital that a small letter follows.
-_WORDS = re.compile(r"(?<=.)(?=[A-Z][a-z])")
+#: Between words of a class name: before a capital behind a small letter, or before one.
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from unittest import mock
 import keras
 
 from benchmarks.workers import keras_steps
-from lipdp.layers import _clip
+from lipdp.layers import clipping
 from lipdp.projections import BjorckProjection
 from lipdp.training.batches import PrivateBatches
 from lipdp.training.host_noise import PlainHostNoise
@@ -49,7 +49,7 @@ REPLACED: dict[str, tuple[Any, str, Any]] = {
     "drawing noise": (PlainHostNoise, "draw", lambda self, *_: _copy(self._next.result())),
     "bringing noise": (NoiseState, "load", lambda self, *_: self._fresh.assign(1.0)),
     "adding noise": (NoiseState, "add", lambda self, sums, *_: list(sums)),
-    "ball of inputs": (_clip, "project_samples", lambda x, *_, **__: x),
+    "ball of inputs": (clipping, "project_samples", lambda x, *_, **__: x),
     "projection": (BjorckProjection, "__call__", _only_at_the_start),
     "new batches": (PrivateBatches, "__getitem__", lambda self, index: _first_batch(self)),
 }

@@ -29,8 +29,8 @@ from lipdp.bounds.steps import Step, forward_steps
 from lipdp.bounds.table import BoundRow, GradientBounds
 from lipdp.bounds.underflow import MULTIPLIED, is_mostly_lost, lost
 from lipdp.errors import UnboundedGradient, UnsupportedLayer
-from lipdp.losses._wrapper import LossWrapper
 from lipdp.losses.base import LipschitzLoss
+from lipdp.losses.wrappers import LossWrapper
 from lipdp.numerics import HOST, gamma, times
 
 #: Below it numbers of float32 lose digits, and slacks, which are relative, mean nothing.

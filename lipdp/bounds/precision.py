@@ -11,7 +11,7 @@ import numpy as np
 from keras import backend, ops
 
 from lipdp.errors import UnsafeSetting
-from lipdp.losses._wrapper import LossWrapper
+from lipdp.losses.wrappers import LossWrapper
 from lipdp.numerics import unit_roundoff
 
 #: Squares of these, summed over 2^7 or more entries, stay finite in float64 and in float32.

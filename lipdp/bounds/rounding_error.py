@@ -16,7 +16,7 @@ from lipdp.bounds.inference import InferenceStep, inference_steps
 from lipdp.bounds.precision import usable
 from lipdp.bounds.rules.base import Weightless
 from lipdp.bounds.underflow import MULTIPLIED
-from lipdp.layers._clip import BallLayer
+from lipdp.layers.clipping import BallLayer
 from lipdp.numerics import HOST, times
 
 #: Below it, with some to spare, a number of float32 may be read as zero.

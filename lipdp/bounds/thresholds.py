@@ -8,7 +8,7 @@ import keras
 
 from lipdp.bounds.engine import gradient_bounds
 from lipdp.bounds.table import GradientBounds
-from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip, at_threshold
+from lipdp.layers.clipping import AdaptiveCotangentClip, at_threshold
 
 
 def adaptive_clips(model: keras.Model) -> tuple[AdaptiveCotangentClip, ...]:

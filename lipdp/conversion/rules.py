@@ -12,7 +12,7 @@ from keras import ops
 from lipdp import layers as ls
 from lipdp.conversion._dispatch import LayerRules, is_keras
 from lipdp.errors import UnsupportedLayer
-from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip
+from lipdp.layers.clipping import AdaptiveCotangentClip
 
 _TRAINING_ONLY = ("_constraint", "_regularizer")
 

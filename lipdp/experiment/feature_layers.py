@@ -11,9 +11,8 @@ import keras
 
 from lipdp import layers as ls
 from lipdp.errors import InvalidConfig, InvalidData
-from lipdp.layers.centering import Centering
-from lipdp.layers.frozen_features import FrozenFeatures
-from lipdp.layers.scattering2d import Scattering2D
+from lipdp.layers.features import FrozenFeatures, Scattering2D
+from lipdp.layers.normalization import Centering
 from lipdp.preprocessing.feature_encoding import AnyEncoding
 
 

@@ -19,7 +19,7 @@ from lipdp.experiment.build import _call
 from lipdp.experiment.feature_layers import FEATURES
 from lipdp.experiment.preprocess import check_maps
 from lipdp.experiment.rows import Rows
-from lipdp.layers.frozen_features import FrozenFeatures
+from lipdp.layers.features import FrozenFeatures
 from lipdp.preprocessing.feature_encoding import AnyEncoding, FeatureEncoding
 from lipdp.training import Model, Sequential
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import abc
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
+import numpy as np
+from keras import ops
 
+from lipdp.errors import InvalidValue
 from lipdp.numerics import gamma, times
+from lipdp.projections import Projection
+from lipdp.setting import Setting
 
 
 class LipschitzLayer(keras.layers.Layer, abc.ABC):
@@ -93,3 +101,125 @@ class NonExpansiveLayer(LipschitzLayer):
     def parameter_bounds(self, x: float, g: float) -> list[float]:
         """No weights."""
         return []
+
+
+def with_backward(function: Callable[..., tuple[Any, Callable[[Any], Any]]], *inputs: Any) -> Any:
+    """The output of a function, with the gradient that it states for it.
+
+    Args:
+        function: Maps the inputs to the output and to ``pull``; ``pull(u)`` is the gradient of the
+            input, or a tuple of those of the inputs.
+        *inputs: Tensors.
+    """
+
+    def forward(*inputs: Any) -> tuple[Any, Callable[..., Any]]:
+        y, pull = function(*inputs)
+
+        # TensorFlow and JAX pass the cotangent alone, PyTorch the saved tensors and ``upstream``.
+        def adapted(*args: Any, upstream: Any = None) -> Any:
+            return pull(args[0] if upstream is None else upstream)
+
+        return y, adapted
+
+    return ops.custom_gradient(forward)(*inputs)
+
+
+def identity(x: Any, *others: Any, backward: Callable[..., Any]) -> Any:
+    """A copy of x; ``backward(u, *others)`` stands for the gradient, u being the cotangent.
+
+    Args:
+        x: Any tensor.
+        *others: Further tensors or weights that get a gradient.
+        backward: Returns what is sent back to x, or a tuple of that and of the gradients of the
+            others. It must take the others as arguments and not close over them.
+    """
+
+    def function(x: Any, *others: Any) -> tuple[Any, Callable[[Any], Any]]:
+        return ops.copy(x), lambda u: backward(u, *others)
+
+    return with_backward(function, x, *map(ops.convert_to_tensor, others))
+
+
+def sample_shape(input_shape: Sequence[int | None]) -> tuple[int, ...]:
+    """The shape without the batch axis, known and of at least one axis.
+
+    Raises:
+        InvalidValue: If a size is unknown or there is no axis but the batch.
+    """
+    known = [size for size in input_shape[1:] if size is not None]
+    if not known or len(known) != len(input_shape) - 1:
+        raise InvalidValue(
+            "The shape of one sample must be known and have at least one axis",
+            received=tuple(input_shape),
+            fix="Start the model with a BoundedInput or keras.Input of fixed shape",
+        )
+    return tuple(known)
+
+
+def entries(input_shape: Sequence[int | None]) -> int:
+    """Number of entries of one sample."""
+    return math.prod(sample_shape(input_shape))
+
+
+def positions(input_shape: Sequence[int | None]) -> int:
+    """Number of positions of one sample: all its axes but the last."""
+    return math.prod(sample_shape(input_shape)[:-1])
+
+
+def divisible(input_shape: Sequence[int | None], divisor: int) -> None:
+    """Checks the last axis.
+
+    Raises:
+        InvalidValue: If the divisor does not divide it.
+    """
+    if sample_shape(input_shape)[-1] % divisor:
+        raise InvalidValue(
+            f"The last axis must be divisible by {divisor}",
+            received=tuple(input_shape),
+            fix="Change the number of units in front",
+        )
+
+
+class LinearLayer(LipschitzLayer):
+    """A linear map of norm n, whose weight has a gradient of norm at most ``x g``.
+
+    Attributes:
+        constraint: The set of the weight; its norm bounds that of the map.
+    """
+
+    linear_backward = True
+    constraint = Setting[Projection]()
+
+    @property
+    @abc.abstractmethod
+    def weight(self) -> Any:
+        """The variable that is trained."""
+
+    def forward_bound(self, x: float) -> float:
+        """``n x``."""
+        return times(self._set_norm(), x)
+
+    def backward_bound(self, x: float, g: float) -> float:
+        """``n g``."""
+        return times(self._set_norm(), g)
+
+    def parameter_bounds(self, x: float, g: float) -> list[float]:
+        """``x g``."""
+        return [times(x, g) for _ in self.trainable_variables]
+
+    def lipschitz(self, x: float) -> float:
+        """Proved norm at the present weight."""
+        return self.constraint.bound_of(self._present())
+
+    def inference_bound(self, x: float) -> float:
+        """``||W|| x`` at the present weight."""
+        return times(self.lipschitz(x), x)
+
+    def _set_norm(self) -> float:
+        """Norm of every map that training can visit, a present one outside its set included."""
+        if not self.trainable_variables:
+            return self.lipschitz(0.0)
+        return max(self.constraint.bound_of(self._present()), self.constraint.norm_bound)
+
+    def _present(self) -> np.ndarray:
+        return np.asarray(ops.convert_to_numpy(self.weight))

@@ -11,7 +11,7 @@ import keras
 
 from lipdp.bounds import GradientBounds, adaptive_clips, gradient_bounds
 from lipdp.errors import InvalidValue, UnsafeSetting
-from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip, at_threshold
+from lipdp.layers.clipping import AdaptiveCotangentClip, at_threshold
 from lipdp.numerics import gamma, unit_roundoff
 from lipdp.privacy import PrivacyBudget, allocate, grid_of, largest_sum, rounded_sensitivity
 from lipdp.training.mechanism import Grid

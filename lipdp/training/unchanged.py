@@ -15,7 +15,7 @@ import numpy as np
 
 from lipdp.bounds.final import hidden_methods
 from lipdp.errors import InvalidState
-from lipdp.losses._wrapper import LossWrapper
+from lipdp.losses.wrappers import LossWrapper
 
 #: What may change by design: attributes that Keras moves while it calls a layer. Values of
 #: variables may change too, among them weights, adaptive thresholds and the learning rate: bounds

@@ -11,10 +11,9 @@ from lipdp import layers as ls
 from lipdp import losses
 from lipdp.bounds import gradient_bounds
 from lipdp.errors import UnboundedGradient
-from lipdp.layers.absolute_value import AbsoluteValue
-from lipdp.layers.bounded_scale import BoundedScale
-from lipdp.layers.center_norm import CenterNorm
-from lipdp.layers.centering import Centering
+from lipdp.layers.activations import AbsoluteValue
+from lipdp.layers.affine import BoundedScale
+from lipdp.layers.normalization import Centering, CenterNorm
 from lipdp.projections import FrobeniusProjection, L2Ball, SpectralProjection
 from lipdp.testing import check_model
 

@@ -15,12 +15,11 @@ from lipdp.bounds.rules import lookup, merging
 from lipdp.bounds.rules.refusals import is_refused, way_out
 from lipdp.errors import UnboundedGradient, UnsafeSetting, UnsupportedLayer
 from lipdp.layers import BoundedInput, SpectralDense, SphereNormalization
-from lipdp.layers._dense import BoundedDense
-from lipdp.layers._linear import LinearLayer
-from lipdp.layers._pooling import WindowPooling
-from lipdp.layers.base import LipschitzLayer
+from lipdp.layers.base import LinearLayer, LipschitzLayer
+from lipdp.layers.dense import BoundedDense
+from lipdp.layers.pooling import WindowPooling
 from lipdp.losses import ClassWeighted, MulticlassHinge
-from lipdp.losses._sign_loss import SignLoss
+from lipdp.losses.hinge import SignLoss
 from lipdp.numerics import gamma
 from lipdp.projections import L2Ball, SpectralProjection
 from lipdp.projections.balls import RadiusBall

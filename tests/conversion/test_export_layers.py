@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lipdp.conversion import export
-from lipdp.layers.bounded_embedding import BoundedEmbedding
+from lipdp.layers.embedding import BoundedEmbedding
 from lipdp.testing.parts import LAYERS
 
 PARTS = {part.name: part for part in LAYERS if part.ids is None and isinstance(part.shape, tuple)}

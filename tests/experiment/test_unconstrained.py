@@ -15,9 +15,8 @@ from lipdp.layers import (
     MaxMin,
     SpectralDense,
 )
-from lipdp.models.convnet import convnet
-from lipdp.models.mlp import mlp
-from lipdp.models.resnet import resnet
+from lipdp.models.images import convnet, resnet
+from lipdp.models.vectors import mlp
 from lipdp.training import Sequential
 
 IMAGE = {"image_shape": (8, 8, 1), "filters": (4,)}

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from lipdp import layers
-from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip
+from lipdp.layers.clipping import AdaptiveCotangentClip
 
 
 def linear_loss(cotangent, z):

@@ -10,7 +10,7 @@ from lipdp import layers as ls
 from lipdp.bounds.precision import working_unit
 from lipdp.bounds.rules import bounds_of
 from lipdp.bounds.shapes import Shapes
-from lipdp.layers._windows import Windows
+from lipdp.layers.windows import Windows
 from lipdp.testing._layer_probe import LayerProbe
 
 DTYPE = "float32" if keras.backend.backend() == "jax" else "float64"

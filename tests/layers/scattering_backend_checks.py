@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from lipdp.layers.scattering2d import Scattering2D
+from lipdp.layers.features import Scattering2D
 from lipdp.testing import check_layer
 
 

@@ -15,7 +15,7 @@ from keras import ops
 from lipdp.conversion import export
 from lipdp.errors import InvalidValue
 from lipdp.layers import BoundedInput
-from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip, at_threshold
+from lipdp.layers.clipping import AdaptiveCotangentClip, at_threshold
 from lipdp.numerics import unit_roundoff
 
 ROWS = [[3, 4], [30, -40], [np.nan, 1], [np.inf, 0], [3e38, 3e38], [0, 0], [1e-30, 0], [0, 6]]
@@ -227,7 +227,7 @@ LOADER = """
 import json, sys
 import keras
 from keras import ops
-import lipdp.layers.adaptive_cotangent_clip
+import lipdp.layers.clipping
 
 clip = keras.saving.load_model(sys.argv[1]).layers[-1]
 print(json.dumps([clip.get_config(), float(ops.convert_to_numpy(clip.threshold)), clip.reference]))

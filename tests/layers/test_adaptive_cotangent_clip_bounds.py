@@ -9,7 +9,7 @@ import pytest
 from lipdp.bounds import gradient_bounds, lipschitz_constant
 from lipdp.errors import UnboundedGradient
 from lipdp.layers import BoundedBias, BoundedInput, CotangentClip, MaxMin, SpectralDense
-from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip, at_threshold
+from lipdp.layers.clipping import AdaptiveCotangentClip, at_threshold
 from lipdp.losses import MulticlassHinge
 from lipdp.testing._model_probe import ModelProbe
 from lipdp.testing._weights import push

@@ -11,7 +11,7 @@ from lipdp.bounds import gradient_bounds, lipschitz_constant
 from lipdp.bounds.probe import GradientProbe
 from lipdp.errors import InvalidValue, UnboundedGradient
 from lipdp.layers import MaxMin, SpectralDense, SphereNormalization
-from lipdp.layers.bounded_embedding import BoundedEmbedding
+from lipdp.layers.embedding import BoundedEmbedding
 from lipdp.losses import TemperedCrossentropy
 
 

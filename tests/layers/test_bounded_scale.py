@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lipdp.errors import InvalidValue
-from lipdp.layers.bounded_scale import BoundedScale
+from lipdp.layers.affine import BoundedScale
 from lipdp.projections import MaxBall
 
 weights = hnp.arrays(np.float64, (2, 3), elements=st.floats(-1e30, 1e30))

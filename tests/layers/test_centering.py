@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lipdp.errors import InvalidValue
-from lipdp.layers.absolute_value import AbsoluteValue
-from lipdp.layers.center_norm import CenterNorm
-from lipdp.layers.centering import Centering
+from lipdp.layers.activations import AbsoluteValue
+from lipdp.layers.normalization import Centering, CenterNorm
 
 samples = hnp.arrays(np.float64, (4, 3), elements=st.floats(-1e6, 1e6))
 LAYERS = {

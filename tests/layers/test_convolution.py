@@ -12,11 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue
-from lipdp.layers._conv_geometry import ConvGeometry
-from lipdp.layers._windows import PADDINGS, Windows
-from lipdp.layers.spectral_conv1d import SpectralConv1D
-from lipdp.layers.spectral_conv2d import SpectralConv2D
-from lipdp.layers.spectral_conv3d import SpectralConv3D
+from lipdp.layers.convolution import ConvGeometry, SpectralConv1D, SpectralConv2D, SpectralConv3D
+from lipdp.layers.windows import PADDINGS, Windows
 from lipdp.numerics import gamma
 from lipdp.projections import circular_norm_bound
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from lipdp.bounds.engine import lipschitz_constant
 from lipdp.errors import InvalidValue
-from lipdp.layers.spectral_conv2d import SpectralConv2D
-from lipdp.layers.spectral_depthwise_conv2d import SpectralDepthwiseConv2D
+from lipdp.layers.convolution import SpectralConv2D, SpectralDepthwiseConv2D
 
 SCRIPT = Path(__file__).with_name("convolution_backend_checks.py")
 FUNCTIONS = runpy.run_path(str(SCRIPT))

@@ -12,9 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue
-from lipdp.layers.spectral_conv1d_transpose import SpectralConv1DTranspose
-from lipdp.layers.spectral_conv2d_transpose import SpectralConv2DTranspose
-from lipdp.layers.spectral_conv3d_transpose import SpectralConv3DTranspose
+from lipdp.layers.convolution import (
+    SpectralConv1DTranspose,
+    SpectralConv2DTranspose,
+    SpectralConv3DTranspose,
+)
 
 SCRIPT = Path(__file__).with_name("convolution_backend_checks.py")
 dense, axes = (runpy.run_path(str(SCRIPT))[name] for name in ("dense", "axes"))

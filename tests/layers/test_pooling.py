@@ -10,16 +10,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue
-from lipdp.layers._averages import padded_sum_norm, real_mean_norm
-from lipdp.layers._windows import Windows, coverage
-from lipdp.layers.global_l2_norm_pooling import GlobalL2NormPooling
-from lipdp.layers.l2_norm_pooling1d import L2NormPooling1D
-from lipdp.layers.l2_norm_pooling2d import L2NormPooling2D
-from lipdp.layers.l2_norm_pooling3d import L2NormPooling3D
-from lipdp.layers.scaled_average_pooling1d import ScaledAveragePooling1D
-from lipdp.layers.scaled_average_pooling2d import ScaledAveragePooling2D
-from lipdp.layers.scaled_average_pooling3d import ScaledAveragePooling3D
-from lipdp.layers.scaled_global_average_pooling import ScaledGlobalAveragePooling
+from lipdp.layers.pooling import (
+    GlobalL2NormPooling,
+    L2NormPooling1D,
+    L2NormPooling2D,
+    L2NormPooling3D,
+    ScaledAveragePooling1D,
+    ScaledAveragePooling2D,
+    ScaledAveragePooling3D,
+    ScaledGlobalAveragePooling,
+)
+from lipdp.layers.windows import Windows, coverage, padded_sum_norm, real_mean_norm
 from lipdp.numerics import unit_roundoff
 
 L2 = {1: L2NormPooling1D, 2: L2NormPooling2D, 3: L2NormPooling3D}

@@ -9,7 +9,8 @@ import tensorflow as tf
 from scipy.signal import correlate2d
 
 from lipdp.errors import InvalidValue
-from lipdp.layers._wavelets import (
+from lipdp.layers.features import (
+    Scattering2D,
     _spectrum,
     absolute_norm,
     bank_norm,
@@ -17,7 +18,6 @@ from lipdp.layers._wavelets import (
     scaled_bank,
     without_finest,
 )
-from lipdp.layers.scattering2d import Scattering2D
 
 SCRIPT = Path(__file__).with_name("scattering_backend_checks.py")
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue
-from lipdp.layers.depth_to_space import DepthToSpace
-from lipdp.layers.space_to_depth import SpaceToDepth
+from lipdp.layers.reshaping import DepthToSpace, SpaceToDepth
 
 sizes = st.integers(1, 3)
 

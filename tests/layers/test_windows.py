@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue
-from lipdp.layers._windows import PADDINGS, Windows, coverage
+from lipdp.layers.windows import PADDINGS, Windows, coverage
 
 
 @st.composite

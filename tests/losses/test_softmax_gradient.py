@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lipdp.losses._softmax_gradient import softmax_gradient_supremum
+from lipdp.losses.crossentropy import softmax_gradient_supremum
 
 
 def gradient_norms(logits):

@@ -5,7 +5,7 @@ import pytest
 
 from lipdp.errors import InvalidValue
 from lipdp.models import MODELS
-from lipdp.models.convnet import convnet
+from lipdp.models.images import convnet
 
 SMALL = {"image_shape": (6, 8, 2), "filters": (4, 6)}
 

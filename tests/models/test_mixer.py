@@ -6,7 +6,7 @@ import pytest
 
 from lipdp.errors import InvalidValue
 from lipdp.models import MODELS
-from lipdp.models.mixer import mixer
+from lipdp.models.images import mixer
 
 SHAPE = (4, 8, 2)
 SMALL = {"image_shape": SHAPE, "patch_size": 2, "channels": 4}

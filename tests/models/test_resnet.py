@@ -7,8 +7,7 @@ import pytest
 from lipdp.errors import InvalidValue
 from lipdp.layers import SpectralDense
 from lipdp.models import MODELS
-from lipdp.models._residual import averaged
-from lipdp.models.resnet import resnet
+from lipdp.models.images import averaged, resnet
 
 SMALL = {"image_shape": (8, 4, 2), "filters": (4, 6)}
 

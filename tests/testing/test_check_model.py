@@ -6,7 +6,7 @@ from keras import ops
 from lipdp.errors import BoundViolation, InvalidValue, UnboundedGradient, UnsupportedLayer
 from lipdp.layers import BoundedInput, MaxMin, SpectralDense
 from lipdp.layers.base import NonExpansiveLayer
-from lipdp.layers.bounded_embedding import BoundedEmbedding
+from lipdp.layers.embedding import BoundedEmbedding
 from lipdp.losses import MeanAbsoluteError, MulticlassHinge, PositionwiseLoss
 from lipdp.testing import check_model
 

@@ -27,8 +27,8 @@ from lipdp.bounds.rules.dense import bias_bound, check_plain_kernel
 from lipdp.bounds.rules.pooling import check_channels_last
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
-from lipdp.layers._conv_geometry import ConvGeometry, per_axis
-from lipdp.layers._windows import PADDINGS, Windows
+from lipdp.layers.convolution import ConvGeometry, per_axis
+from lipdp.layers.windows import PADDINGS, Windows
 from lipdp.numerics import times
 from lipdp.projections import ChannelBall
 

@@ -13,8 +13,7 @@ import keras
 from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless
 from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
-from lipdp.layers._averages import padded_sum_norm, real_mean_norm
-from lipdp.layers._windows import Windows, coverage
+from lipdp.layers.windows import Windows, coverage, padded_sum_norm, real_mean_norm
 from lipdp.numerics import times
 
 

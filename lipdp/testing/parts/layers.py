@@ -8,11 +8,10 @@ import keras
 from keras import ops
 
 from lipdp import layers as ls
-from lipdp.layers.absolute_value import AbsoluteValue
-from lipdp.layers.adaptive_cotangent_clip import AdaptiveCotangentClip
-from lipdp.layers.bounded_scale import BoundedScale
-from lipdp.layers.center_norm import CenterNorm
-from lipdp.layers.centering import Centering
+from lipdp.layers.activations import AbsoluteValue
+from lipdp.layers.affine import BoundedScale
+from lipdp.layers.clipping import AdaptiveCotangentClip
+from lipdp.layers.normalization import Centering, CenterNorm
 from lipdp.testing.parts._part import LayerPart
 from lipdp.testing.parts.convolutions import CONVOLUTIONS
 

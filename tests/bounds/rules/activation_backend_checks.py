@@ -11,7 +11,7 @@ from keras import ops
 from lipdp.bounds.probe import GradientProbe, Point
 from lipdp.bounds.rules.activations import _CURVES, activation_bounds
 from lipdp.bounds.shapes import Shapes
-from lipdp.layers.absolute_value import AbsoluteValue
+from lipdp.layers.activations import AbsoluteValue
 from lipdp.numerics import unit_roundoff
 
 ONE = Shapes(((1,),), (1,))

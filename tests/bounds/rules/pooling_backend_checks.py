@@ -10,10 +10,12 @@ from keras import ops
 from lipdp.bounds.probe import GradientProbe, Point
 from lipdp.bounds.rules.pooling import RULES
 from lipdp.bounds.shapes import Shapes
-from lipdp.layers.global_l2_norm_pooling import GlobalL2NormPooling
-from lipdp.layers.l2_norm_pooling2d import L2NormPooling2D
-from lipdp.layers.l2_norm_pooling3d import L2NormPooling3D
-from lipdp.layers.scaled_average_pooling2d import ScaledAveragePooling2D
+from lipdp.layers.pooling import (
+    GlobalL2NormPooling,
+    L2NormPooling2D,
+    L2NormPooling3D,
+    ScaledAveragePooling2D,
+)
 from lipdp.numerics import unit_roundoff
 
 SAMPLE = (4, 3, 2)
