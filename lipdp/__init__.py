@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from lipdp import _known_to_keras
+from lipdp import _known_to_keras, _moved
 from lipdp._version import __version__
 
 if TYPE_CHECKING:
@@ -83,5 +83,6 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_PACKAGES})
 
 
+_moved.keep_old_names()
 # The last line: what it imports may import this package's names.
 _known_to_keras.make_known()

@@ -1,10 +1,19 @@
 """Backpropagation for bounds: rules for layers, the engine over Keras' own graph."""
 
-from lipdp.bounds.engine import gradient_bounds, lipschitz_constant
-from lipdp.bounds.inference import in_constraint_set
-from lipdp.bounds.rounding_error import InferenceBounds, inference_bounds, numerical_error
-from lipdp.bounds.table import BoundRow, GradientBounds
-from lipdp.bounds.thresholds import adaptive_clips, gradient_bounds_now
+from lipdp.bounds.engine import (
+    BoundRow,
+    GradientBounds,
+    adaptive_clips,
+    gradient_bounds,
+    gradient_bounds_now,
+)
+from lipdp.bounds.inference import (
+    InferenceBounds,
+    in_constraint_set,
+    inference_bounds,
+    lipschitz_constant,
+    numerical_error,
+)
 
 __all__ = [
     "adaptive_clips",

@@ -80,3 +80,16 @@ def part(join: int, index: int, whole: float) -> Cotangent:
         whole: Bound of the norm of all parts together.
     """
     return Cotangent(0.0, MappingProxyType({(join, index): whole}))
+
+
+def start(output: int, g: float) -> dict[int, Cotangent]:
+    """Bounds by tensor where a backward pass begins: ``g`` at the output, 0 elsewhere."""
+    cotangents: dict[int, Cotangent] = defaultdict(Cotangent)
+    cotangents[output] = Cotangent(g)
+    return cotangents
+
+
+def give(cotangents: dict[int, Cotangent], keys: Sequence[int], parts: list[Cotangent]) -> None:
+    """Adds what one call gives each tensor that it reads; several readers sum up."""
+    for key, given in zip(keys, parts, strict=True):
+        cotangents[key] = cotangents[key] + given

@@ -13,25 +13,82 @@ section 3; the proof of each step is the chain rule and ``||A u|| <= ||A||_2 ||u
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
+import pandas as pd
 
-from lipdp.bounds.cotangent import Cotangent, joint_bound
+from lipdp.bounds.cotangent import give, start
 from lipdp.bounds.final import check_final
 from lipdp.bounds.graph import Graph, graph_of
-from lipdp.bounds.inference import InferenceStep, inference_steps
 from lipdp.bounds.precision import loss_unit
 from lipdp.bounds.steps import Step, forward_steps
-from lipdp.bounds.table import BoundRow, GradientBounds
 from lipdp.bounds.underflow import MULTIPLIED, is_mostly_lost, lost
 from lipdp.errors import UnboundedGradient, UnsupportedLayer
+from lipdp.layers.clipping import AdaptiveCotangentClip, at_threshold
 from lipdp.losses.base import LipschitzLoss
 from lipdp.losses.wrappers import LossWrapper
 from lipdp.numerics import HOST, gamma, times
+
+
+@dataclass(frozen=True)
+class BoundRow:
+    """One variable of one layer, or a layer without variables.
+
+    Attributes:
+        layer: Name of the layer.
+        variable: Name of the variable, or "" for none.
+        output_bound: Bound X of the norm of the layer's output.
+        lipschitz: Bound of the spectral norm of the layer's Jacobian, in training.
+        bound: Bound D of the norm of one sample's gradient, or 0 without a variable.
+    """
+
+    layer: str
+    variable: str
+    output_bound: float
+    lipschitz: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class GradientBounds:
+    """Proved bounds of one sample's gradient, rounding included.
+
+    Attributes:
+        parameters: Bound of ``||dl/dv||`` for each v of ``model.trainable_variables``, in order.
+        logit_bound: Bound of the norm of one sample's logits.
+        loss_lipschitz: Bound of ``||dl/dz||``.
+        unit: Coarsest unit round-off among the layers.
+        entries: Entries of the largest tensor of one sample: no gradient entry sums more terms.
+        rows: How they came about, layer by layer.
+    """
+
+    parameters: list[float]
+    logit_bound: float
+    loss_lipschitz: float
+    unit: float
+    entries: int
+    rows: tuple[BoundRow, ...]
+
+    @property
+    def total(self) -> float:
+        """Bound of the norm of the whole gradient, ``sqrt(sum D^2)``."""
+        return math.sqrt(math.fsum(d * d for d in self.parameters))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Table with columns layer, variable, output_bound, lipschitz, bound."""
+        columns = ["layer", "variable", "output_bound", "lipschitz", "bound"]
+        return pd.DataFrame(
+            [[getattr(row, c) for c in columns] for row in self.rows], columns=columns
+        )
+
+    def __str__(self) -> str:
+        return self.to_frame().to_string(index=False)
+
 
 #: Below it numbers of float32 lose digits, and slacks, which are relative, mean nothing.
 _LEAST = 2.0**-100
@@ -81,35 +138,6 @@ def gradient_bounds(model: keras.Model, loss: Any) -> GradientBounds:
     )
 
 
-def lipschitz_constant(model: keras.Model) -> float:
-    """Lipschitz constant of the inference-mode map from inputs to output, at the present weights.
-
-    In exact arithmetic and in Euclidean norms (several inputs: of all of them together);
-    ``numerical_error`` covers the rounding. Infinite if a layer has no finite constant.
-
-    Raises:
-        UnsupportedLayer: If a layer has no proved bound.
-    """
-    graph = graph_of(model)
-    return constant_of(graph, inference_steps(graph))
-
-
-def constant_of(graph: Graph, steps: Sequence[InferenceStep], to: int | None = None) -> float:
-    """Lipschitz constant of the inference-mode map from the inputs to a tensor.
-
-    Args:
-        graph: Of a model.
-        steps: Its calls.
-        to: Key of the tensor; by default the output.
-    """
-    cotangents = _start(graph.output if to is None else to, 1.0)
-    for step in reversed(steps):
-        # Behind the tensor, and beside it, nothing reads it.
-        if step.call.output in cotangents:
-            _give(cotangents, step, step.pull(cotangents[step.call.output]))
-    return HOST * joint_bound([cotangents[key] for key in graph.inputs])
-
-
 def _loss_gradient(loss: LipschitzLoss, last: Step, num_outputs: int) -> tuple[float, float]:
     """The constant of the loss, and a bound of the computed gradient of the logits.
 
@@ -152,16 +180,10 @@ def _num_outputs(shape: tuple[int, ...], loss: LipschitzLoss) -> int:
     return int(shape[-1])
 
 
-def _start(output: int, g: float) -> dict[int, Cotangent]:
-    cotangents: dict[int, Cotangent] = defaultdict(Cotangent)
-    cotangents[output] = Cotangent(g)
-    return cotangents
-
-
 def _backward(
     graph: Graph, steps: list[Step], g_output: float
 ) -> tuple[dict[int, float], list[BoundRow]]:
-    cotangents = _start(graph.output, g_output)
+    cotangents = start(graph.output, g_output)
     totals: dict[int, float] = defaultdict(float)
     rows: list[BoundRow] = []
     readers = Counter(key for step in steps for key in step.call.inputs)
@@ -176,7 +198,7 @@ def _backward(
         rows = _rows(step, bounds) + rows
         given = step.pull(cotangent)
         _check_sizes(step, *(one.bound for one in given))
-        _give(cotangents, step, given)
+        give(cotangents, step.call.inputs, given)
     return {key: total * _of_sum(uses[key], unit) for key, total in totals.items()}, rows
 
 
@@ -192,13 +214,6 @@ def _check_count(step: Step, bounds: list[float]) -> None:
             received={"variables": [v.name for v in step.variables], "bounds": bounds},
             fix="Return them from parameter_bounds in the order of trainable_variables",
         )
-
-
-def _give(
-    cotangents: dict[int, Cotangent], step: Step | InferenceStep, parts: list[Cotangent]
-) -> None:
-    for key, given in zip(step.call.inputs, parts, strict=True):
-        cotangents[key] = cotangents[key] + given
 
 
 def _rows(step: Step, bounds: list[float]) -> list[BoundRow]:
@@ -254,3 +269,29 @@ def _check_finite(model: keras.Model, found: list[float], rows: list[BoundRow]) 
         "(lipdp.layers.SpectralDense), or normalise in front of the layer "
         "(SphereNormalization) and clip behind it (CotangentClip)",
     )
+
+
+def adaptive_clips(model: keras.Model) -> tuple[AdaptiveCotangentClip, ...]:
+    """The layers of a model whose thresholds are trained, each once."""
+    layers = model._flatten_layers(include_self=False)
+    found = {id(one): one for one in layers if isinstance(one, AdaptiveCotangentClip)}
+    return tuple(one for one in found.values() if one.trainable_variables)
+
+
+def gradient_bounds_now(model: keras.Model, loss: Any) -> GradientBounds:
+    """Bounds of one sample's gradient at the present thresholds.
+
+    ``gradient_bounds`` itself takes each trained threshold at its minimum; its noise is scaled up
+    with the threshold while training.
+
+    Args:
+        model: A built model.
+        loss: A loss of ``lipdp.losses``.
+
+    Raises:
+        LipdpError: As ``gradient_bounds``.
+    """
+    clips = adaptive_clips(model)
+    radii = [float(keras.ops.convert_to_numpy(clip.radius())) for clip in clips]
+    with at_threshold(clips, radii):
+        return gradient_bounds(model, loss)

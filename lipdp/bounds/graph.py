@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import keras
 
 from lipdp.bounds.final import hidden_methods
+from lipdp.bounds.rules.base import Shapes
 from lipdp.bounds.rules.lookup import check_losses
 from lipdp.bounds.rules.refusals import is_refused, way_out
-from lipdp.bounds.shapes import Shapes
-from lipdp.errors import InvalidState, UnsupportedLayer
+from lipdp.errors import InvalidData, InvalidState, UnsupportedLayer
 
 #: What a model computes by.
 _CALLED = frozenset(
@@ -252,3 +252,35 @@ def _shape(tensor: Any) -> tuple[int, ...]:
             fix="Give the model a fixed input shape",
         )
     return shape
+
+
+def check_row_shape(model: keras.Model, shape: Sequence[int | None]) -> None:
+    """Refuses rows that a model of one input was not built for.
+
+    Pooling, biases and the like grow with the number of positions, which a ``keras.Sequential``
+    and a batch of varying size do not compare with that of ``build``. An axis of size 1 at the end
+    may be missing or too much, as Keras takes it.
+
+    Args:
+        model: A built model. One of several inputs is never a ``Sequential``, and Keras compares
+            its arrays itself.
+        shape: Of one row, without the batch axis.
+
+    Raises:
+        InvalidData: If the model was built for another shape.
+    """
+    if len(model.inputs) != 1:
+        return
+    built, row = tuple(model.inputs[0].shape[1:]), tuple(shape)
+    if built not in (row, (*row, 1)) and row != (*built, 1):
+        raise InvalidData(
+            f"The model {model.name!r} was built for rows of another shape, and its bounds are for"
+            " that shape alone",
+            received=f"rows of shape {row} for a model of {built}",
+            fix=f"Pass rows of shape {built}, or build a model for {row}",
+        )
+
+
+def input_spec_of(model: keras.Sequential) -> Any:
+    """What a functional model of the same layers demands of its input; None before ``build``."""
+    return None if model._functional is None else model._functional.input_spec

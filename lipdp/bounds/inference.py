@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import numpy as np
 
-from lipdp.bounds.cotangent import Cotangent, part
-from lipdp.bounds.graph import Call, Graph
+from lipdp.bounds.cotangent import Cotangent, give, joint_bound, part, start
+from lipdp.bounds.graph import Call, Graph, graph_of
 from lipdp.bounds.precision import usable, working_unit
 from lipdp.bounds.rules import LayerBounds, MergeBounds, bounds_of, is_merging, merge_bounds_of
+from lipdp.bounds.rules.base import Weightless
 from lipdp.bounds.steps import check_single_input
-from lipdp.bounds.underflow import lost_at_present, unless_zero, vast, with_size
+from lipdp.bounds.underflow import MULTIPLIED, lost_at_present, unless_zero, vast, with_size
 from lipdp.layers.base import LipschitzLayer
-from lipdp.numerics import gamma, times, unit_roundoff
+from lipdp.layers.clipping import BallLayer
+from lipdp.numerics import HOST, gamma, times, unit_roundoff
 from lipdp.projections import Projection
 
 
@@ -123,7 +126,7 @@ def in_constraint_set(layer: Any) -> bool:
 def _layer_step(call: Call, xs: tuple[float, ...]) -> InferenceStep:
     check_single_input(call)
     (x,), rule, unit = xs, bounds_of(call.layer, call.shapes), working_unit(call.layer)
-    cast = _cast(call, unit)
+    cast = _cast_factor(call, unit)
     exact = rule.rounding(unit) == 0.0 and cast == 0.0
     lipschitz = rule.lipschitz(x)
     bound, own = rule.inference_bound(x), rule.inference_error(x, unit)
@@ -140,7 +143,7 @@ def _layer_step(call: Call, xs: tuple[float, ...]) -> InferenceStep:
 
 def _merge_step(call: Call, xs: tuple[float, ...]) -> InferenceStep:
     rule, unit = merge_bounds_of(call.layer, call.shapes), working_unit(call.layer)
-    cast = _cast(call, unit)
+    cast = _cast_factor(call, unit)
     bound, slack = rule.forward_bound(xs), rule.rounding(unit)
     factors = tuple(usable(j, unit) for j in rule.jacobians(xs))
     lost = lost_at_present(call, max(rule.jacobians([1.0 + x for x in xs])))
@@ -152,7 +155,7 @@ def _merge_step(call: Call, xs: tuple[float, ...]) -> InferenceStep:
     return InferenceStep(call, rule, unit, xs, factors, rule.joint, cast, own, lost, x_lost, x_out)
 
 
-def _cast(call: Call, unit: float) -> float:
+def _cast_factor(call: Call, unit: float) -> float:
     """Relative rounding of a cast to the layer's dtype; from float32 to float64 it is exact."""
     others = [given for given in call.given if given != call.layer.compute_dtype]
     units = [unit_roundoff(given) for given in others if given in ("float32", "float64")]
@@ -173,3 +176,208 @@ def _has_finite_weights(layer: Any) -> bool:
     weights = getattr(layer, "weights", ())
     floats = (v for v in weights if keras.backend.is_float_dtype(v.dtype))
     return all(bool(keras.ops.all(keras.ops.isfinite(v))) for v in floats)
+
+
+#: Below it, with some to spare, a number of float32 may be read as zero.
+_LEAST_FACTOR = 2.0**-120
+
+
+@dataclass(frozen=True)
+class InferenceBounds:
+    """What is proved of a model at its present weights, for inputs of norm at most ``input_norm``.
+
+    Attributes:
+        lipschitz: Lipschitz constant of the exact map between such inputs.
+        lipschitz_rest: The same of the map to what the last layer reads.
+        error: Bound of ``||computed outputs - exact outputs||``.
+        reason: Why one of these is infinite, in words; empty if none is.
+    """
+
+    lipschitz: float
+    lipschitz_rest: float
+    error: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Error:
+    """``|computed - exact| <= relative |exact| + a``, entry by entry, with ``||a|| <= absolute``.
+
+    Only tensors whose norm has no bound, in front of a ball, have a relative part.
+    """
+
+    absolute: float = 0.0
+    relative: float = 0.0
+
+
+def inference_bounds(model: keras.Model, input_norm: float = math.inf) -> InferenceBounds:
+    """Lipschitz constant and rounding error of a model, or why there is none.
+
+    Args:
+        model: A built Sequential or Functional model with one output.
+        input_norm: Bound of the norm of one sample, of all inputs together.
+
+    Raises:
+        UnsupportedLayer: If a layer has no proved bound.
+        UnsafeSetting: If one computes in half or mixed precision.
+    """
+    graph = graph_of(model)
+    steps = inference_steps(graph, input_norm)
+    errors = _errors(graph, steps)
+    last = next(step for step in steps if step.call.output == graph.output)
+    before = [constant_of(graph, steps, key) for key in last.call.inputs]
+    lipschitz, error = constant_of(graph, steps), _total(errors[graph.output])
+    finite = math.isfinite(lipschitz) and math.isfinite(error)
+    return InferenceBounds(
+        lipschitz, math.hypot(*before), error, "" if finite else _reason(steps, errors)
+    )
+
+
+def numerical_error(model: keras.Model, input_norm: float = math.inf) -> float:
+    """Bound of the distance between computed and exact outputs of one sample, in inference mode.
+
+    Each layer adds what its operations round and what underflows, both at its present weights and
+    at the norms that its inputs can have, and passes its inputs' errors on, multiplied by its
+    Lipschitz constants. In front of a ball, where outputs have no bound, layers that move entries
+    or rescale them by at most 1 have errors in proportion, which the ball bounds. Infinite if other
+    layers stand there, or numbers may overflow.
+
+    Args:
+        model: A built Sequential or Functional model with one output.
+        input_norm: Bound of the norm of one sample, of all inputs together. Without one, something
+            in the model must bound what it reads, such as ``lipdp.layers.BoundedInput``.
+    """
+    graph = graph_of(model)
+    return _total(_errors(graph, inference_steps(graph, input_norm))[graph.output])
+
+
+def _errors(graph: Graph, steps: Sequence[InferenceStep]) -> dict[int, _Error]:
+    """Of each tensor."""
+    errors = dict.fromkeys(graph.inputs, _Error())
+    for step in steps:
+        given = [
+            _cast(step, errors[key], x) for key, x in zip(step.call.inputs, step.xs, strict=True)
+        ]
+        errors[step.call.output] = _unbounded(step, given[0]) or _bounded(step, given)
+    return errors
+
+
+def _total(found: _Error) -> float:
+    return math.inf if found.relative else HOST * found.absolute
+
+
+def _reason(steps: Sequence[InferenceStep], errors: dict[int, _Error]) -> str:
+    """The first layer at which something has no bound."""
+    for step in steps:
+        steep = not all(map(math.isfinite, step.factors))
+        if step.reason and (steep or math.isinf(_total(errors[step.call.output]))):
+            return step.reason
+    return "the constants of the layers multiply to more than a number can hold"
+
+
+def _cast(step: InferenceStep, given: _Error, x: float) -> _Error:
+    """The error of what a layer reads, in its dtype; numbers of float64 may overflow in float32."""
+    if step.cast == 0.0:
+        return given
+    if math.isfinite(x):
+        return _Error(given.absolute + step.cast * x, given.relative)
+    if "float64" in step.call.given:
+        return _Error(math.inf)
+    return _Error(given.absolute, (1.0 + given.relative) * (1.0 + step.cast) - 1.0)
+
+
+def _bounded(step: InferenceStep, given: Sequence[_Error]) -> _Error:
+    if any(error.relative for error in given):
+        return _Error(math.inf)
+    return _Error(step.push([error.absolute for error in given]) + _own_error(step))
+
+
+def _unbounded(step: InferenceStep, given: _Error) -> _Error | None:
+    """The error behind a layer that reads a tensor without a bound, None if it is as any other."""
+    layer = step.call.layer
+    if len(step.xs) > 1 or math.isfinite(step.xs[0]):
+        return None
+    if isinstance(layer, BallLayer) and not layer.per_position:
+        return _Error(_behind_ball(layer.radius, given) + _own_error(step))
+    if not isinstance(step.rule, Weightless):
+        return None
+    if type(layer) is keras.layers.Rescaling:
+        return _rescaled(step, step.rule, given)
+    return given if _moves_only(step) else None
+
+
+def _moves_only(step: InferenceStep) -> bool:
+    """Whether a layer moves entries, or is the identity in inference."""
+    return step.cast == 0.0 and step.rule.rounding(step.unit) == 0.0
+
+
+def _behind_ball(radius: float, given: _Error) -> float:
+    """Twice ``2 R r + a``, with ``r |y| + a`` the error of what the projection P reads.
+
+    Proof: P is 1-Lipschitz, which is enough for ``||y|| <= 2 R``. Beyond, ``P(y) = P(t y)`` with
+    ``t = 2 R / ||y||``, and the computed input, times t, is off by at most ``2 R r + a``; if that
+    is at most R, it lies outside the ball too. Else ``2 R``, the diameter, is at most twice that.
+    """
+    return 2.0 * (2.0 * times(radius, given.relative) + given.absolute)
+
+
+def _rescaled(step: InferenceStep, rule: Weightless, given: _Error) -> _Error:
+    """``y = s x + o`` as computed is off by ``slack (|s x| + |o|)``, and ``|s x| <= |y| + |o|``.
+
+    Factors above 1, and large offsets, are left out: they may overflow. So are factors that may be
+    read as zero.
+    """
+    small = rule.gain <= 0.5 or (rule.gain <= 1.0 and rule.offset == 0.0)
+    if not small or _underflows(step.call.layer) or math.isinf(usable(rule.offset, 2.0**-24)):
+        return _Error(math.inf)
+    slack, inherited = rule.rounding(step.unit), given.relative
+    own = slack * (1.0 + inherited)
+    return _Error(
+        absolute=rule.gain * given.absolute * (1.0 + slack)
+        + rule.offset * (inherited + own + slack)
+        + MULTIPLIED * step.lost,
+        relative=inherited + own,
+    )
+
+
+def _underflows(layer: Any) -> bool:
+    scale = np.abs(np.asarray(layer.scale, "float64"))
+    return bool(np.any((scale > 0.0) & (scale < _LEAST_FACTOR)))
+
+
+def _own_error(step: InferenceStep) -> float:
+    """What the layer adds; infinite where it may overflow, if it does not merely move entries."""
+    if _moves_only(step):
+        return 0.0
+    own = step.own + MULTIPLIED * step.x_lost
+    return own if math.isfinite(step.x_out) else math.inf
+
+
+def lipschitz_constant(model: keras.Model) -> float:
+    """Lipschitz constant of the inference-mode map from inputs to output, at the present weights.
+
+    In exact arithmetic and in Euclidean norms (several inputs: of all of them together);
+    ``numerical_error`` covers the rounding. Infinite if a layer has no finite constant.
+
+    Raises:
+        UnsupportedLayer: If a layer has no proved bound.
+    """
+    graph = graph_of(model)
+    return constant_of(graph, inference_steps(graph))
+
+
+def constant_of(graph: Graph, steps: Sequence[InferenceStep], to: int | None = None) -> float:
+    """Lipschitz constant of the inference-mode map from the inputs to a tensor.
+
+    Args:
+        graph: Of a model.
+        steps: Its calls.
+        to: Key of the tensor; by default the output.
+    """
+    cotangents = start(graph.output if to is None else to, 1.0)
+    for step in reversed(steps):
+        # Behind the tensor, and beside it, nothing reads it.
+        if step.call.output in cotangents:
+            parts = step.pull(cotangents[step.call.output])
+            give(cotangents, step.call.inputs, parts)
+    return HOST * joint_bound([cotangents[key] for key in graph.inputs])

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from lipdp.bounds import InferenceBounds, inference_bounds
-from lipdp.bounds.rows import check_row_shape
+from lipdp.bounds.graph import check_row_shape
 from lipdp.certificates._margins import label_matrix, logit_matrix, predicted_ids
 from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.certificates.decision import task_of

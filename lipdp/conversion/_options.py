@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from lipdp.bounds.rules.dense import check_plain_kernel
+from lipdp.bounds.rules.linear import check_plain_kernel
 from lipdp.bounds.rules.pooling import check_channels_last
 from lipdp.bounds.rules.refusals import is_refused, way_out
 from lipdp.errors import UnsupportedLayer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lipdp.privacy._entries import Terms
 from lipdp.privacy.access import STREAM, TRAINING, Access
 from lipdp.privacy.accountants import (
     ACCOUNTANTS,
@@ -15,7 +14,7 @@ from lipdp.privacy.accountants import (
     epsilon_of,
     truncation_price,
 )
-from lipdp.privacy.allocation import ALLOCATIONS, allocate, effective_multiplier
+from lipdp.privacy.allocation import ALLOCATIONS, allocate, effective_multiplier, factor_at
 from lipdp.privacy.budget import PrivacyBudget
 from lipdp.privacy.calibration import (
     calibrate,
@@ -23,21 +22,31 @@ from lipdp.privacy.calibration import (
     first_steps,
     max_steps,
 )
-from lipdp.privacy.capacity import Capacity, capacity, overflow_probability
-from lipdp.privacy.counts import private_counts
-from lipdp.privacy.fixed_sampler import FixedSizeSampler, FullBatchSampler, ShuffledSampler
+from lipdp.privacy.entries import Terms
 from lipdp.privacy.kronecker import private_kronecker_whitening
 from lipdp.privacy.ledger import PrivacyLedger
-from lipdp.privacy.noise_grid import grid_of, largest_sum, rounded_sensitivity
 from lipdp.privacy.phase import POISSON, Draw, Phase
-from lipdp.privacy.poisson_sampler import PoissonSampler, TruncatedPoissonSampler
-from lipdp.privacy.rounded_gaussian import RoundedGaussian
-from lipdp.privacy.sampler import Sampler
-from lipdp.privacy.samplers import SAMPLERS, find_sampler
-from lipdp.privacy.schedule import factor_at
+from lipdp.privacy.sampling import (
+    SAMPLERS,
+    Capacity,
+    FixedSizeSampler,
+    FullBatchSampler,
+    PoissonSampler,
+    Sampler,
+    ShuffledSampler,
+    TruncatedPoissonSampler,
+    capacity,
+    find_sampler,
+    overflow_probability,
+)
+from lipdp.privacy.secure_noise import RoundedGaussian, grid_of, largest_sum, rounded_sensitivity
 from lipdp.privacy.selection import composed, draw_number_of_runs, merged, repeat_and_select
 from lipdp.privacy.statement import NOT_COVERED, PrivacyStatement, accountant_library
-from lipdp.privacy.statistics import private_mean_and_scale, private_mean_and_whitening
+from lipdp.privacy.statistics import (
+    private_counts,
+    private_mean_and_scale,
+    private_mean_and_whitening,
+)
 
 __all__ = [
     "ACCOUNTANTS",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lipdp.privacy._entries import Terms
+from lipdp.privacy.entries import Terms
 from lipdp.privacy.phase import Draw, Phase
-from lipdp.privacy.samplers import SAMPLERS
+from lipdp.privacy.sampling import SAMPLERS
 
 #: Purpose of the accesses that train a model; others are named in words.
 TRAINING = "training"

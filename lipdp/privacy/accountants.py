@@ -19,8 +19,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from lipdp.errors import InvalidValue, UnknownName
-from lipdp.privacy._pld import COARSE, FINE, pld_epsilon
-from lipdp.privacy._rdp import rdp_epsilon
 from lipdp.privacy.gaussian import gaussian_epsilon, total_mu
 from lipdp.privacy.phase import (
     ADJACENCIES,
@@ -30,6 +28,8 @@ from lipdp.privacy.phase import (
     check_delta,
     merge_phases,
 )
+from lipdp.privacy.pld import COARSE, FINE, pld_epsilon
+from lipdp.privacy.rdp import rdp_epsilon
 
 Phases = tuple[Phase, ...]
 

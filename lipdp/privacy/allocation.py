@@ -1,10 +1,4 @@
-"""How the noise is shared out among the variables, at the same total cost.
-
-With weights w, the noise on variable v has standard deviation
-``s_v = z w_v sqrt(sum_u D_u^2 / w_u^2)``, so that ``sum_v D_v^2 / s_v^2 = 1 / z^2``: the whole
-step is one Gaussian mechanism of multiplier z (scale each coordinate by its standard deviation;
-the scaled gradient of one row has norm at most 1/z).
-"""
+"""How the noise is shared out among the variables and the epochs, at the same total cost."""
 
 from __future__ import annotations
 
@@ -142,3 +136,37 @@ def find_allocation(name: str) -> Weights:
             fix=f"Use one of: {', '.join(ALLOCATIONS)}",
         )
     return ALLOCATIONS[name]
+
+
+Schedule = tuple[tuple[int, float], ...]
+
+
+def check_schedule(schedule: Schedule) -> Schedule:
+    """Refuses a schedule whose epochs do not rise from 0 on or whose factors are not positive.
+
+    Args:
+        schedule: Pairs ``(epoch, factor)``; before the first epoch the factor is 1.
+
+    Raises:
+        InvalidValue: If a pair is out of order or outside its domain.
+    """
+    last = -1
+    for epoch, factor in schedule:
+        whole = type(epoch) is int and epoch > last
+        if not whole or not is_number(factor) or not 0.0 < factor < math.inf:
+            raise InvalidValue(
+                "A noise schedule needs rising epochs from 0 on and positive factors",
+                received=schedule,
+                fix="Use pairs such as ((0, 1.0), (10, 0.8))",
+            )
+        last = epoch
+    return tuple((epoch, float(factor)) for epoch, factor in schedule)
+
+
+def factor_at(schedule: Sequence[tuple[int, float]], epoch: int) -> float:
+    """The factor of the noise multiplier in an epoch."""
+    found = 1.0
+    for start, factor in schedule:
+        if start <= epoch:
+            found = factor
+    return found

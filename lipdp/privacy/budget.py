@@ -8,10 +8,9 @@ from typing import Any
 
 from lipdp.errors import InvalidValue
 from lipdp.privacy.accountants import check_adjacency, find_accountant
-from lipdp.privacy.allocation import find_allocation
+from lipdp.privacy.allocation import check_schedule, find_allocation
 from lipdp.privacy.phase import check_delta, check_epsilon, check_noise_multiplier, is_number
-from lipdp.privacy.samplers import check_sampling
-from lipdp.privacy.schedule import check_schedule
+from lipdp.privacy.sampling import check_sampling
 
 
 @dataclass(frozen=True)

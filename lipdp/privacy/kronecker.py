@@ -22,16 +22,23 @@ from typing import Any
 import numpy as np
 
 from lipdp.errors import InvalidValue
-from lipdp.privacy._checks import ball_radius, whole
-from lipdp.privacy._row_sums import OfBlock, UnitRows, sensitivity_of_sum, sum_rows, unit_rows
-from lipdp.privacy._second_moments import (
+from lipdp.privacy.statistics import (
+    OfBlock,
+    Query,
+    Released,
+    UnitRows,
+    ball_radius,
     least_variance,
     power,
+    release,
+    sensitivity_of_sum,
     spectral_level,
+    sum_rows,
     symmetric,
     triangle,
+    unit_rows,
+    whole,
 )
-from lipdp.privacy.release import Query, Released, release
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ import functools
 import math
 import os
 import secrets
+from collections.abc import Iterable
 from typing import Any
 
 from lipdp.errors import InvalidData, InvalidValue, LipdpError
-from lipdp.privacy._entries import ROWS, Entry, Terms, as_text, check_types, parse, to_plain
 from lipdp.privacy.access import TRAINING, Access
 from lipdp.privacy.accountants import Accounted, account, check_draws
+from lipdp.privacy.entries import ROWS, Entry, Terms, as_text, check_types, parse, to_plain
 from lipdp.privacy.phase import (
     MOST_STEPS,
     POISSON,
@@ -23,7 +24,43 @@ from lipdp.privacy.phase import (
     is_number,
     merge_phases,
 )
-from lipdp.privacy.remarks import Remarks
+
+#: Fields of a statement that they belong to.
+_PLACES = ("other_accesses", "not_covered")
+
+
+class Remarks:
+    """Words for a field of the statement; they are only ever added.
+
+    Args:
+        kept: Pairs of a field's name and words.
+
+    Raises:
+        InvalidValue: If there is no such field.
+    """
+
+    def __init__(self, kept: Iterable[tuple[str, str]] = ()) -> None:
+        self._kept: dict[tuple[str, str], None] = {}
+        for place, words in kept:
+            self.add(place, words)
+
+    def add(self, place: str, words: str) -> None:
+        """Keeps words for ``"other_accesses"`` or ``"not_covered"``, once."""
+        if place not in _PLACES or not isinstance(words, str):
+            raise InvalidValue(f"A remark is words for one of {_PLACES}", received=(place, words))
+        self._kept[place, words] = None
+
+    def of(self, place: str) -> tuple[str, ...]:
+        """The words for a field."""
+        return tuple(words for kept, words in self._kept if kept == place)
+
+    def merge(self, other: Remarks) -> None:
+        """Takes over those of another ledger."""
+        self._kept |= other._kept
+
+    def to_plain(self) -> list[list[str]]:
+        """As JSON has them, and the argument of another one."""
+        return [list(pair) for pair in self._kept]
 
 
 @functools.cache

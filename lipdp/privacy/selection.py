@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from lipdp.errors import InvalidData, InvalidValue
-from lipdp.privacy._rdp import divergences, epsilon_of_divergences, orders
 from lipdp.privacy.accountants import LEAST_NOISE, Accounted, account, check_draws
 from lipdp.privacy.ledger import PrivacyLedger
 from lipdp.privacy.phase import Phase, check_adjacency, check_delta, is_number, merge_phases
+from lipdp.privacy.rdp import divergences, epsilon_of_divergences, orders
 
 #: What one run did: its ledger, or its phases.
 Run = PrivacyLedger | Sequence[Phase]

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from lipdp.bounds.rules import merge_bounds_of
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
 from lipdp.numerics import unit_roundoff
 from lipdp.testing._isolation import check_isolation
 from lipdp.testing._layer_probe import LayerProbe

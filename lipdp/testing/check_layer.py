@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from lipdp.bounds.rules import bounds_of
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
 from lipdp.errors import InvalidValue
 from lipdp.layers.base import LipschitzLayer
 from lipdp.numerics import unit_roundoff

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid that sum and noise of one variable lie on; see ``lipdp.privacy.rounded_gaussian``.
+    """A grid that sum and noise of one variable lie on; see ``lipdp.privacy.secure_noise``.
 
     Attributes:
         width: Distance of grid points, a power of two.

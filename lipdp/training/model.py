@@ -16,7 +16,7 @@ from lipdp.bounds import (
     inference_bounds,
     lipschitz_constant,
 )
-from lipdp.bounds.rows import input_spec_of
+from lipdp.bounds.graph import input_spec_of
 from lipdp.certificates import UncertifiedWarning
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss, per_row

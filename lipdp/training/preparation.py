@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from lipdp.bounds import adaptive_clips
-from lipdp.bounds.rows import check_row_shape
+from lipdp.bounds.graph import check_row_shape
 from lipdp.errors import InvalidState
 from lipdp.privacy import PrivacyLedger
 from lipdp.training.batches import PrivateBatches

@@ -12,8 +12,8 @@ import numpy as np
 from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
 from lipdp.layers import ActivationClip, BoundedInput
 from lipdp.privacy import PrivacyBudget, Terms, calibrate_noise_multiplier
-from lipdp.privacy._row_sums import unit_rows
 from lipdp.privacy.phase import is_number
+from lipdp.privacy.statistics import unit_rows
 from lipdp.training.model import PrivateTraining
 from lipdp.training.state import STATISTICS_LAYER
 

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from lipdp.bounds.rows import check_row_shape
+from lipdp.bounds.graph import check_row_shape
 from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.errors import InvalidData, InvalidValue, UnsafeSetting
 from lipdp.training.arrays import (

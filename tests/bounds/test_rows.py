@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import lipdp
-from lipdp.bounds.rows import check_row_shape
+from lipdp.bounds.graph import check_row_shape
 from lipdp.errors import InvalidData
 from lipdp.layers import (
     BoundedBias,

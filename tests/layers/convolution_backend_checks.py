@@ -9,7 +9,7 @@ from keras import ops
 from lipdp import layers as ls
 from lipdp.bounds.precision import working_unit
 from lipdp.bounds.rules import bounds_of
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
 from lipdp.layers.windows import Windows
 from lipdp.testing._layer_probe import LayerProbe
 

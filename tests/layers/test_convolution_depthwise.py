@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lipdp.bounds.engine import lipschitz_constant
+from lipdp.bounds.inference import lipschitz_constant
 from lipdp.errors import InvalidValue
 from lipdp.layers.convolution import SpectralConv2D, SpectralDepthwiseConv2D
 

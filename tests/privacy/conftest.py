@@ -12,7 +12,7 @@ if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
 from benchmarks import independent
-from lipdp.privacy._pld import offers_truncation
+from lipdp.privacy.pld import offers_truncation
 
 needs_truncation = pytest.mark.skipif(
     not offers_truncation(), reason="this dp-accounting has no truncated draws"

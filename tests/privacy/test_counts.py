@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidData, InvalidValue
-from lipdp.privacy import counts as module
-from lipdp.privacy.counts import private_counts
-from lipdp.privacy.release import Released
+from lipdp.privacy import statistics
+from lipdp.privacy.statistics import Released, private_counts
 
 codes_of = st.lists(st.tuples(*[st.integers(-2, 5)] * 3), min_size=1, max_size=6)
 
@@ -23,7 +22,7 @@ def noiseless(monkeypatch):
         kept.extend(queries)
         return [Released(q.values, 1.0) for q in queries]
 
-    monkeypatch.setattr(module, "release", fake)
+    monkeypatch.setattr(statistics, "release", fake)
     return kept
 
 

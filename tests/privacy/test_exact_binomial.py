@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lipdp.privacy._exact_binomial import ExactBinomial, _Table
+from lipdp.privacy.secure_noise import ExactBinomial, _Table
 
 
 def law(trials, expected):

@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 from lipdp.errors import InvalidState
-from lipdp.privacy import _exact_normal
-from lipdp.privacy._exact_normal import UniformTail, gaussian_integral, pi
+from lipdp.privacy import secure_noise
+from lipdp.privacy.secure_noise import UniformTail, gaussian_integral, pi
 
 _PI = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862"
@@ -79,7 +79,7 @@ def test_what_the_precision_does_not_tell_is_left_undecided(monkeypatch):
         spread = 1 << 152 if precision < 200 else 0
         return low - spread, high + spread
 
-    monkeypatch.setattr(_exact_normal, "gaussian_integral", coarse)
+    monkeypatch.setattr(secure_noise, "gaussian_integral", coarse)
     for side in (-(2**20), 2**20):
         for word in (0, 2**64 - 1):
             tail = UniformTail(numerator + side, 64, [word].pop)

@@ -14,10 +14,8 @@ from hypothesis.extra.numpy import arrays
 
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.privacy import effective_multiplier, private_kronecker_whitening
-from lipdp.privacy._row_sums import clip_rows, unit_rows
-from lipdp.privacy._second_moments import symmetric
 from lipdp.privacy.kronecker import kronecker_queries
-from lipdp.privacy.release import release
+from lipdp.privacy.statistics import clip_rows, release, symmetric, unit_rows
 
 POSITIONS, CHANNELS = 2, 3
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lipdp.errors import InvalidData
 from lipdp.privacy import Draw, Phase, PrivacyLedger, Terms
-from lipdp.privacy._entries import _checksum
 from lipdp.privacy.access import kinds_of
+from lipdp.privacy.entries import _checksum
 
 
 def _ledger():

@@ -18,8 +18,8 @@ from lipdp.privacy import (
     epsilon,
     epsilon_of,
 )
-from lipdp.privacy._pld import offers_truncation
 from lipdp.privacy.gaussian import gaussian_epsilon
+from lipdp.privacy.pld import offers_truncation
 
 SETTINGS = [
     (0.01, 1.0, 1000, 1e-5),

@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue, UnsafeSetting
-from lipdp.privacy.noise_grid import grid_of, largest_sum, rounded_sensitivity
-from lipdp.privacy.rounded_gaussian import RoundedGaussian
+from lipdp.privacy.secure_noise import RoundedGaussian, grid_of, largest_sum, rounded_sensitivity
 
 _REACH = 40
 

@@ -4,8 +4,8 @@ import pytest
 
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.privacy import PrivacyLedger
-from lipdp.privacy._entries import _checksum
-from lipdp.privacy.remarks import Remarks
+from lipdp.privacy.entries import _checksum
+from lipdp.privacy.ledger import Remarks
 
 
 def test_each_is_kept_once_and_in_its_place():

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lipdp.privacy._rdp import orders
-from lipdp.privacy._replaced import replaced_divergences
+from lipdp.privacy.rdp import orders, replaced_divergences
 
 WHOLE = orders()[orders() % 1.0 == 0.0]
 

@@ -11,8 +11,7 @@ from scipy import special
 
 from benchmarks.independent import enclosed
 from lipdp.privacy import Draw, Phase, account, calibrate, epsilon_of
-from lipdp.privacy._pld import pld_epsilon
-from lipdp.privacy._replaced_losses import _divergences, largest_loss, replaced_losses
+from lipdp.privacy.pld import _divergences, largest_loss, pld_epsilon, replaced_losses
 
 DRAWN = {"poisson": False, "fixed-size": True}
 KINDS = pytest.mark.parametrize("fixed_size", DRAWN.values(), ids=DRAWN)
@@ -88,9 +87,7 @@ def test_the_discrete_pair_is_at_least_as_far_apart(fixed_size, log_rate, log_no
 
 
 def test_masses_that_do_not_fit_claim_nothing(monkeypatch):
-    monkeypatch.setattr(
-        "lipdp.privacy._replaced_losses._divergences", lambda losses, *_: 2.0 * np.exp(-losses)
-    )
+    monkeypatch.setattr("lipdp.privacy.pld._divergences", lambda losses, *_: 2.0 * np.exp(-losses))
     masses, infinite = replaced_losses(0.1, 1.0, 0.01, fixed_size=True)
     assert infinite == 1.0
     assert masses.sum() == 0.0

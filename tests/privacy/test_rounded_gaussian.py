@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from lipdp.errors import InvalidState, InvalidValue
-from lipdp.privacy._exact_normal import REACH
-from lipdp.privacy.rounded_gaussian import _MARGIN, RoundedGaussian
+from lipdp.privacy.secure_noise import _MARGIN, REACH, RoundedGaussian
 
 _PI = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862"

@@ -22,7 +22,7 @@ from lipdp.privacy import (
     epsilon_of,
     find_sampler,
 )
-from lipdp.privacy.samplers import check_sampling
+from lipdp.privacy.sampling import check_sampling
 from lipdp.testing import check_sampler
 from tests.privacy.conftest import needs_truncation
 

@@ -185,7 +185,7 @@ class TestRepeatAndSelect:
         import dp_accounting as library
         from dp_accounting.rdp import RdpAccountant
 
-        from lipdp.privacy._rdp import orders
+        from lipdp.privacy.rdp import orders
 
         run = library.PoissonSampledDpEvent(0.02, library.GaussianDpEvent(2.0))
         for shape in SHAPES:

@@ -15,12 +15,15 @@ from hypothesis.extra.numpy import arrays
 
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.privacy import calibrate_noise_multiplier, effective_multiplier, epsilon
-from lipdp.privacy._row_sums import clip_rows, sensitivity_of_sum, sum_rows, unit_rows
-from lipdp.privacy.release import release
 from lipdp.privacy.statistics import (
+    clip_rows,
     private_mean_and_scale,
     private_mean_and_whitening,
+    release,
     scale_queries,
+    sensitivity_of_sum,
+    sum_rows,
+    unit_rows,
     whitening_queries,
 )
 

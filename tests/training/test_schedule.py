@@ -8,7 +8,7 @@ import lipdp
 from lipdp.errors import InvalidValue
 from lipdp.layers import BoundedInput
 from lipdp.losses import MulticlassHinge
-from lipdp.privacy.schedule import check_schedule, factor_at
+from lipdp.privacy.allocation import check_schedule, factor_at
 
 
 def test_factors_hold_from_their_epoch_on():

@@ -7,8 +7,42 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.final import check_final
 from lipdp.numerics import gamma, times
+from lipdp.projections.base import Projection
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Shapes of one sample at one call of a layer, without the batch axis.
+
+    Attributes:
+        inputs: One for each input tensor.
+        output: Of the output tensor.
+    """
+
+    inputs: tuple[tuple[int, ...], ...]
+    output: tuple[int, ...]
+
+    @property
+    def input(self) -> tuple[int, ...]:
+        """Shape of the first input."""
+        return self.inputs[0]
+
+    @property
+    def size(self) -> int:
+        """Number of entries of the output."""
+        return math.prod(self.output)
+
+    @property
+    def positions(self) -> int:
+        """Number of positions of the output: all its axes but the last."""
+        return math.prod(self.output[:-1])
+
+    @property
+    def entries(self) -> int:
+        """Number of entries of the largest of these tensors."""
+        return max(math.prod(shape) for shape in (*self.inputs, self.output))
 
 
 class LayerBounds(Protocol):
@@ -106,3 +140,17 @@ class Weightless:
 
     def inference_error(self, x: float, unit: float) -> float:
         return times(self.rounding(unit), self.inference_bound(x))
+
+
+def projection_of(variable: Any) -> Projection | None:
+    """The projection that training keeps a weight inside its set by, if there is one.
+
+    Optimizers apply the constraint of the variable; what its layer says may have changed since.
+
+    Raises:
+        UnsupportedLayer: If it inherits the bounds of another one.
+    """
+    if not isinstance(variable.constraint, Projection):
+        return None
+    check_final(variable.constraint, Projection, "projection")
+    return variable.constraint

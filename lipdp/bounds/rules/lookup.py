@@ -8,23 +8,13 @@ from typing import Any
 import keras
 
 from lipdp.bounds.final import check_final, check_methods
-from lipdp.bounds.rules import (
-    activations,
-    convolution,
-    dense,
-    merging,
-    pooling,
-    randomness,
-    scaling,
-)
-from lipdp.bounds.rules import shapes as moving
-from lipdp.bounds.rules.base import LayerBounds, MergeBounds
+from lipdp.bounds.rules import activations, linear, pooling, structure
+from lipdp.bounds.rules.base import LayerBounds, MergeBounds, Shapes
 from lipdp.bounds.rules.refusals import way_out
-from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.base import LipschitzLayer
 
-_FAMILIES = (activations, convolution, dense, moving, pooling, randomness, scaling)
+_FAMILIES = (activations, linear, pooling, structure)
 _RULES = ChainMap(*(dict(family.RULES) for family in _FAMILIES))
 
 
@@ -61,16 +51,16 @@ def merge_bounds_of(layer: Any, shapes: Shapes) -> MergeBounds:
         UnsupportedLayer: If none are known, or if the layer now makes another shape.
     """
     check_losses(layer)
-    if type(layer) in merging.RULES:
+    if type(layer) in structure.MERGE_RULES:
         check_methods(layer, "layer")
         _check_output(layer, shapes, [(None, *shape) for shape in shapes.inputs])
-        return merging.RULES[type(layer)](layer, shapes)
+        return structure.MERGE_RULES[type(layer)](layer, shapes)
     raise _unknown(layer)
 
 
 def is_merging(layer: Any) -> bool:
     """Whether a layer makes one tensor of several."""
-    return type(layer) in merging.RULES
+    return type(layer) in structure.MERGE_RULES
 
 
 def check_losses(layer: Any) -> None:

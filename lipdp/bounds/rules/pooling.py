@@ -10,8 +10,7 @@ from typing import Any
 
 import keras
 
-from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import LayerBounds, Rules, Shapes, Weightless
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.windows import Windows, coverage, padded_sum_norm, real_mean_norm
 from lipdp.numerics import times

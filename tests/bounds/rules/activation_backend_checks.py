@@ -10,7 +10,7 @@ from keras import ops
 
 from lipdp.bounds.probe import GradientProbe, Point
 from lipdp.bounds.rules.activations import _CURVES, activation_bounds
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
 from lipdp.layers.activations import AbsoluteValue
 from lipdp.numerics import unit_roundoff
 

@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 from lipdp.bounds.probe import GradientProbe, Point
+from lipdp.bounds.rules.base import Shapes
 from lipdp.bounds.rules.pooling import RULES
-from lipdp.bounds.shapes import Shapes
 from lipdp.layers.pooling import (
     GlobalL2NormPooling,
     L2NormPooling2D,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lipdp.bounds.rules.activations import _CURVES, _REFUSALS, RULES, activation_bounds
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.projections import L2Ball, MaxBall
 

@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from lipdp.bounds.rules import bounds_of
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
 from lipdp.projections import SpectralProjection
 
 CURVED = ("gelu", "silu", "hard_silu", "softplus", "tanh_shrink", "squareplus")

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from lipdp.bounds.rules import bounds_of
-from lipdp.bounds.rules.convolution import RULES
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
+from lipdp.bounds.rules.linear import RULES
 from lipdp.errors import BoundViolation, UnsupportedLayer
 from lipdp.projections import (
     BjorckProjection,

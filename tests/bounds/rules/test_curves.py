@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import erf, expit
 
-from lipdp.bounds.rules import curves
-from lipdp.bounds.rules.curves import Curve, Pointwise
+from lipdp.bounds.rules import activations
+from lipdp.bounds.rules.activations import Curve, Pointwise
 
 SELU_SLOPE = 1.6732632423543772 * 1.0507009873554805
 
@@ -55,14 +55,14 @@ def supremum(derivative, low, high, step=1e-2, depth=4):
 
 @pytest.mark.parametrize("name", PEAKED)
 def test_constants_are_suprema_rounded_up(name):
-    stated = getattr(curves, name).slope
+    stated = getattr(activations, name).slope
     # Further out the derivative is 0 or 1, up to 1e-12.
     exact = supremum(DERIVATIVES[name], -40.0, 40.0)
     assert exact <= stated < exact + 1e-5
 
 
 def test_the_steepest_point_of_selu_is_just_below_0():
-    assert SELU_SLOPE <= curves.SELU.slope < SELU_SLOPE + 1e-5
+    assert SELU_SLOPE <= activations.SELU.slope < SELU_SLOPE + 1e-5
 
 
 @pytest.mark.parametrize("name", PEAKED)
@@ -73,7 +73,7 @@ def test_curvature_is_as_assumed(name):
 
 @pytest.mark.parametrize("name", sorted(set(DERIVATIVES) - {"SIGMOID"}))
 def test_slopes_up_to_x_are_suprema_over_the_interval(name):
-    curve, derivative = getattr(curves, name), DERIVATIVES[name]
+    curve, derivative = getattr(activations, name), DERIVATIVES[name]
     for x in (0.0, 1e-6, 0.1, 0.7, 1.0, 1.3, math.sqrt(2), 1.5, 2.0, 2.3992, 2.3994, 3.0, 9.0):
         exact = np.abs(derivative(np.linspace(-x, x, 20001))).max()
         assert exact <= curve.slope_up_to(x) <= curve.slope
@@ -83,26 +83,26 @@ def test_slopes_up_to_x_are_suprema_over_the_interval(name):
 
 
 def test_restricted_slopes_pay_where_inputs_are_small():
-    assert Pointwise(curves.GELU, 8).backward_bound(0.1, 1.0) < 0.59
-    assert Pointwise(curves.SILU, 8).backward_bound(0.1, 1.0) < 0.56
-    assert Pointwise(curves.GELU, 8).backward_bound(1e3, 1.0) > 1.1289
+    assert Pointwise(activations.GELU, 8).backward_bound(0.1, 1.0) < 0.59
+    assert Pointwise(activations.SILU, 8).backward_bound(0.1, 1.0) < 0.56
+    assert Pointwise(activations.GELU, 8).backward_bound(1e3, 1.0) > 1.1289
 
 
 def test_forward_bounds():
-    sigmoid = Pointwise(curves.SIGMOID, 16)
+    sigmoid = Pointwise(activations.SIGMOID, 16)
     assert sigmoid.forward_bound(2.0) == 2.5
     assert sigmoid.forward_bound(1e3) == 4.0
-    assert Pointwise(curves.SOFTPLUS, 16).forward_bound(0.0) >= 4 * math.log(2)
-    assert Pointwise(curves.TANH, 16).forward_bound(9.0) == 4.0
-    assert Pointwise(curves.TANH, 16).forward_bound(math.inf) == math.inf
+    assert Pointwise(activations.SOFTPLUS, 16).forward_bound(0.0) >= 4 * math.log(2)
+    assert Pointwise(activations.TANH, 16).forward_bound(9.0) == 4.0
+    assert Pointwise(activations.TANH, 16).forward_bound(math.inf) == math.inf
 
 
 def test_nothing_is_stated_of_the_derivative_at_nan_where_it_is_nan():
-    assert Pointwise(curves.TANH, 4).backward_bound(math.inf, 1.0) == math.inf
-    assert Pointwise(curves.RELU, 4).backward_bound(math.inf, 1.0) == 1.0
+    assert Pointwise(activations.TANH, 4).backward_bound(math.inf, 1.0) == math.inf
+    assert Pointwise(activations.RELU, 4).backward_bound(math.inf, 1.0) == 1.0
 
 
 def test_celu_has_two_numbers():
-    rule = Pointwise(curves.CELU, 4)
+    rule = Pointwise(activations.CELU, 4)
     assert (rule.backward_bound(1.0, 1.0), rule.lipschitz(1.0)) == (2.0, 1.0)
     assert Pointwise(Curve(slope=2.0, local=lambda x: 0.5), 4).lipschitz(1.0) < 0.51

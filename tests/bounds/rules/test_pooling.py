@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.bounds.rules import pooling
+from lipdp.bounds.rules.base import Shapes
 from lipdp.bounds.rules.pooling import RULES
-from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.numerics import unit_roundoff
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lipdp.bounds.rules import bounds_of
-from lipdp.bounds.rules.randomness import RULES
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
+from lipdp.bounds.rules.structure import RULES
 from lipdp.errors import UnsupportedLayer
 
 L = keras.layers

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lipdp.bounds.rules.scaling import RULES
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
+from lipdp.bounds.rules.structure import RULES
 from lipdp.errors import UnsupportedLayer
 
 numbers = st.floats(-5, 5)

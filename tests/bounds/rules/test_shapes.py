@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from lipdp.bounds.rules.shapes import RULES
-from lipdp.bounds.shapes import Shapes
+from lipdp.bounds.rules.base import Shapes
+from lipdp.bounds.rules.structure import RULES
 from lipdp.errors import UnsupportedLayer
 
 L = keras.layers

@@ -1,36 +1,203 @@
-"""Rules of the plain convolution layers.
-
-The rounding slack is that of inner products of plain arithmetic in any order of summation; the
-Winograd and Fourier algorithms of accelerator libraries are not covered.
-"""
+"""Rules of plain dense and convolution layers: bounds of ``activation(A(W) x + b)``."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import keras
 import numpy as np
 
+from lipdp.bounds.precision import usable, working_unit
 from lipdp.bounds.rules.activations import activation_bounds
-from lipdp.bounds.rules.affine import (
-    AffineBounds,
-    affine_slack,
-    present_operator,
-    projection_of,
-    trained_flags,
-)
-from lipdp.bounds.rules.base import LayerBounds, Rules, Weightless
-from lipdp.bounds.rules.dense import bias_bound, check_plain_kernel
+from lipdp.bounds.rules.base import LayerBounds, Rules, Shapes, Weightless, projection_of
 from lipdp.bounds.rules.pooling import check_channels_last
-from lipdp.bounds.shapes import Shapes
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.convolution import ConvGeometry, per_axis
 from lipdp.layers.windows import PADDINGS, Windows
-from lipdp.numerics import times
-from lipdp.projections import ChannelBall
+from lipdp.numerics import gamma, product_slack, times
+from lipdp.projections import ChannelBall, frobenius_norm_bound, spectral_norm_bound
+
+
+@dataclass(frozen=True)
+class Present:
+    """The linear operator A of now, each number computed when it is asked for.
+
+    Attributes:
+        norm: Bound of ``||A||_2``.
+        absolute: Bound of ``|| |A| ||_2``, with all its entries made positive.
+        bias: Bound of ``||b||``, 0 without a bias.
+        roundings: Successive roundings of one entry of ``A x + b``.
+    """
+
+    norm: Callable[[], float]
+    absolute: Callable[[], float]
+    bias: Callable[[], float]
+    roundings: int
+
+
+def present_operator(
+    norm: Callable[[], float], absolute: Callable[[], float], bias: Any, inner: int
+) -> Present:
+    """The operator of now, of which each number is computed at most once.
+
+    Args:
+        norm: As in ``Present``.
+        absolute: As there.
+        bias: The variable, or None.
+        inner: Length of the longest inner product forward.
+    """
+
+    def bias_norm() -> float:
+        return 0.0 if bias is None else frobenius_norm_bound(keras.ops.convert_to_numpy(bias))
+
+    # One rounding more for the bias, and one to spare.
+    return Present(cache(norm), cache(absolute), cache(bias_norm), inner + 2)
+
+
+@dataclass(frozen=True)
+class AffineBounds:
+    """A linear operator A(W) on a sample's tensor, a bias repeated at S positions, an activation.
+
+    ``||A x|| <= ||A||_2 ||x||``. The gradient of W is ``P(x)^T G`` where the matrix P(x) of patches
+    has Frobenius norm at most ``reach ||x||``. A bias repeated at S positions has norm ``sqrt(S)
+    ||b||`` and, by Cauchy-Schwarz, gradient at most ``sqrt(S) ||G||``.
+
+    Attributes:
+        operator: Bound of ``||A(W)||_2`` for every W that training can visit.
+        present: The operator of now.
+        reach: Bound of ``||P(x)||_F / ||x||``; 1 for a dense layer.
+        bias: Bound of ``||b||``, 0 without a bias.
+        positions: Number S of positions of the output.
+        trained: For the kernel, and for the bias if there is one, whether it is trained.
+        activation: What follows.
+        slack: Relative rounding slack of all products, see ``affine_slack``.
+    """
+
+    operator: float
+    present: Present
+    reach: float
+    bias: float
+    positions: int
+    trained: tuple[bool, ...]
+    activation: LayerBounds
+    slack: float
+    linear_backward: bool = True
+
+    def forward_bound(self, x: float) -> float:
+        return self.activation.forward_bound(self._seen(x))
+
+    def backward_bound(self, x: float, g: float) -> float:
+        return times(self.operator, self.activation.backward_bound(self._seen(x), g))
+
+    def parameter_bounds(self, x: float, g: float) -> list[float]:
+        inner = self.activation.backward_bound(self._seen(x), g)
+        bounds = [times(self.reach, x, inner), times(math.sqrt(self.positions), inner)]
+        return [b for b, trained in zip(bounds, self.trained, strict=False) if trained]
+
+    def lipschitz(self, x: float) -> float:
+        return times(self.present.norm(), self.activation.lipschitz(self._seen_now(x)))
+
+    def rounding(self, unit: float) -> float:
+        # Of the activation, and of the products backward; those forward are in what it sees.
+        return (1.0 + self.slack) * (1.0 + self.activation.rounding(unit)) - 1.0
+
+    def inference_bound(self, x: float) -> float:
+        return self.activation.inference_bound(self._seen_now(x))
+
+    def inference_error(self, x: float, unit: float) -> float:
+        """The products err by ``gamma (|A| |x| + |b|)``, which the activation multiplies.
+
+        What it sees is bounded all the same where its own output has a ceiling.
+        """
+        now = self.present
+        products = times(now.absolute(), x) + math.sqrt(self.positions) * now.bias()
+        products = times(gamma(now.roundings, unit), products)
+        seen = usable(self._seen_now(x) + products, unit)
+        inherited = times(self.activation.lipschitz(seen), products)
+        return inherited + self.activation.inference_error(seen, unit)
+
+    def _seen_now(self, x: float) -> float:
+        """Bound of the norm of what the activation sees, exactly computed, at present weights."""
+        return times(self.present.norm(), x) + math.sqrt(self.positions) * self.present.bias()
+
+    def _seen(self, x: float) -> float:
+        """Bound of the norm of what the activation sees, as computed: its slope depends on it."""
+        exact = times(self.operator, x) + math.sqrt(self.positions) * self.bias
+        return times(exact, 1.0 + self.slack)
+
+
+def affine_slack(layer: Any, inner: int, positions: int, side: float) -> float:
+    """Relative rounding slack of the products of an affine layer, forward and backward.
+
+    Args:
+        layer: The layer, whose precision is probed.
+        inner: Length of the longest inner product.
+        positions: Number of positions, over which the gradients of kernel and bias sum.
+        side: ``|| |A| ||_2 <= sqrt(side) ||A||``, with the bound of A that is used.
+    """
+    # Two roundings more for the bias, and some to spare.
+    return product_slack(max(inner, positions) + 8, side, working_unit(layer))
+
+
+def weight_bound(variable: Any, bound_of: Callable[[Any], float]) -> float:
+    """Spectral norm bound of a weight: of the present one, and if trained of its whole set too."""
+    present = bound_of(keras.ops.convert_to_numpy(variable))
+    if not variable.trainable:
+        return present
+    projection = projection_of(variable)
+    return (
+        math.inf if projection is None else max(present, projection.spectral_bound(variable.shape))
+    )
+
+
+def trained_flags(*variables: Any) -> tuple[bool, ...]:
+    """For each variable that is not None, whether it is trained."""
+    return tuple(bool(v.trainable) for v in variables if v is not None)
+
+
+def _dense(layer: Any, shapes: Shapes) -> LayerBounds:
+    """On the last axis, at each position: the operator has norm ``||W||_2``."""
+    check_plain_kernel(layer)
+    fan_in, units = layer.kernel.shape
+    return AffineBounds(
+        operator=weight_bound(layer.kernel, spectral_norm_bound),
+        present=present_operator(
+            lambda: spectral_norm_bound(keras.ops.convert_to_numpy(layer.kernel)),
+            lambda: frobenius_norm_bound(keras.ops.convert_to_numpy(layer.kernel)),
+            layer.bias,
+            fan_in,
+        ),
+        reach=1.0,
+        bias=bias_bound(layer.bias),
+        positions=shapes.positions,
+        trained=trained_flags(layer.kernel, layer.bias),
+        activation=activation_bounds(layer.activation, shapes, layer),
+        slack=affine_slack(layer, fan_in, shapes.positions, min(fan_in, units)),
+    )
+
+
+def bias_bound(bias: Any) -> float:
+    """Bound of the norm of a plain layer's bias, 0 for None."""
+    return 0.0 if bias is None else weight_bound(bias, frobenius_norm_bound)
+
+
+def check_plain_kernel(layer: Any) -> None:
+    """Refuses kernels that Keras replaces by something else.
+
+    Raises:
+        UnsupportedLayer: If the layer has LoRA or quantized weights.
+    """
+    if getattr(layer, "lora_enabled", False) or getattr(layer, "quantization_mode", None):
+        raise UnsupportedLayer(
+            f"The layer {layer.name!r} has LoRA or quantized weights and no proved bound",
+            received=type(layer).__name__,
+            fix="Use its plain weights",
+        )
 
 
 @dataclass(frozen=True)
@@ -231,6 +398,7 @@ def _windows(layer: Any, kernel: Any, shape: tuple[int, ...]) -> tuple[Windows, 
 
 RULES: Rules = MappingProxyType(
     {
+        keras.layers.Dense: _dense,
         keras.layers.Conv1D: _convolution,
         keras.layers.Conv2D: _convolution,
         keras.layers.Conv3D: _convolution,

@@ -9,9 +9,67 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy import special
 
-from lipdp.privacy._replaced import replaced_divergences
 from lipdp.privacy.phase import ADJACENCIES, Phase
+
+_U = 2.0**-53
+_LOG_2 = math.log(2.0)
+#: Instead of, or beside, what is too small for a floating-point number.
+_UNDERFLOW = 1e-300
+
+
+def replaced_divergences(
+    orders: np.ndarray, sampling_rate: float, noise_multiplier: float, *, fixed_size: bool
+) -> np.ndarray:
+    """Upper bounds of the divergence of one step, one a whole order.
+
+    Args:
+        orders: Whole numbers of at least 2.
+        sampling_rate: Probability q that the row is drawn, below 1.
+        noise_multiplier: Standard deviation of the noise over the bound of one row, at least 1e-3.
+        fixed_size: Whether batches have a fixed size; otherwise rows are drawn by themselves.
+    """
+    j = np.arange(2.0, float(orders.max()) + 1.0)
+    square = noise_multiplier**-2.0
+    moments = _fixed_size(j, square) if fixed_size else _poisson(j, square, sampling_rate)
+    return np.array([_divergence(int(a), math.log(sampling_rate), moments) for a in orders])
+
+
+def _divergence(order: int, log_rate: float, log_moments: np.ndarray) -> float:
+    """``log(1 + sum C(a, j) q^j m_j) / (a - 1)``; what rounding may take is added to each term."""
+    j = np.arange(2.0, order + 1.0)
+    parts = [
+        np.full(len(j), special.gammaln(order + 1.0)),
+        -special.gammaln(j + 1.0),
+        -special.gammaln(order - j + 1.0),
+        j * log_rate,
+        log_moments[: len(j)],
+    ]
+    terms = np.sum(parts, axis=0) + 16.0 * _U * (np.sum(np.abs(parts), axis=0) + 1.0)
+    value = float(np.logaddexp(0.0, special.logsumexp(terms))) / (order - 1)
+    return value * (1.0 + 1e-11) + _UNDERFLOW
+
+
+def _poisson(j: np.ndarray, square: float, rate: float) -> np.ndarray:
+    """Logarithms of ``m_j`` for rows drawn by themselves; square is ``t^2``."""
+    x = (j - 1.0) * square
+    kept = np.minimum(j / 2.0 * _log_difference(x, -x, 2.0), _LOG_2 + j * x / 2.0)
+    drawn = np.minimum(j / 2.0 * _log_difference(4.0 * x, 0.0, 1.0), _LOG_2 + 2.0 * j * x)
+    return np.logaddexp(math.log1p(-rate) + kept, math.log(rate) + drawn)
+
+
+def _fixed_size(j: np.ndarray, square: float) -> np.ndarray:
+    """Logarithms of ``m_j`` at a fixed size: from R, where it is larger than from Q1."""
+    x = (j - 1.0) * square
+    return np.minimum(j / 2.0 * _log_difference(4.0 * x, 2.0 * x, 2.0), _LOG_2 + 2.0 * j * x)
+
+
+def _log_difference(high: np.ndarray, low: np.ndarray | float, factor: float) -> np.ndarray:
+    """``log(factor (e^high - e^low))``, rounded up."""
+    log = np.log(np.maximum(-np.expm1(low - high), _UNDERFLOW))
+    return high + log + math.log(factor) + 8.0 * _U * (1.0 + high + np.abs(log))
+
 
 _FINE = (
     *(1.02, 1.05),
@@ -20,7 +78,6 @@ _FINE = (
     *(72, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 2048, 4096),
 )
 _COARSE = (1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64, 128, 512)
-_U = 2.0**-53
 #: More noise than this costs no less here, as its square would overflow.
 MOST_NOISE = 1e100
 
