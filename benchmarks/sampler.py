@@ -49,7 +49,7 @@ def actions(x: np.ndarray, batch: int) -> dict[str, Callable[[], Any]]:
     """Ways to read a batch of rows."""
     from lipdp.privacy import PoissonSampler
     from lipdp.training.batches import PrivateBatches, Slots
-    from lipdp.training.units import single_rows
+    from lipdp.training.data import single_rows
 
     count = len(x)
     sampler = PoissonSampler(count, batch)

@@ -17,9 +17,8 @@ from benchmarks.workers import keras_steps
 from lipdp.layers import clipping
 from lipdp.projections import BjorckProjection
 from lipdp.training.batches import PrivateBatches
-from lipdp.training.host_noise import PlainHostNoise
 from lipdp.training.ledger_callback import LedgerCallback
-from lipdp.training.noise_state import NoiseState
+from lipdp.training.noise import NoiseState, PlainHostNoise
 
 _READ = PrivateBatches.__getitem__
 _PROJECT = BjorckProjection.__call__

@@ -14,12 +14,13 @@ from lipdp.experiment.build import build_budget
 from lipdp.experiment.rows import Rows
 from lipdp.preprocessing.feature_encoding import AnyEncoding
 from lipdp.privacy import PrivacyLedger
-from lipdp.training.kronecker import PrivateKroneckerWhitening
-from lipdp.training.preprocessing import PrivatePreprocessing, statistics_multiplier
 from lipdp.training.statistics import (
     FeatureStatistics,
+    PrivateKroneckerWhitening,
+    PrivatePreprocessing,
     PrivateStandardization,
     PrivateWhitening,
+    statistics_multiplier,
 )
 
 _OF_MAPS = "private-whiten-maps"

@@ -27,7 +27,7 @@ from lipdp.preprocessing import (
 from lipdp.preprocessing.cells import texts
 from lipdp.preprocessing.feature_encoding import AnyEncoding
 from lipdp.privacy.units import number_units
-from lipdp.training.units import grouped_rows
+from lipdp.training.data import grouped_rows
 
 _STRATIFIED = "the split into training and held-out rows, which is stratified by label"
 _LIMITED = "which rows a limit of rows keeps: one more row may take the place of one that trains"

@@ -32,8 +32,7 @@ from lipdp.results.unfinished import (
     unfinished_folder,
 )
 from lipdp.training import Sequential, load_model
-from lipdp.training.backup import lost_ledger
-from lipdp.training.ledger_file import LedgerFile
+from lipdp.training.ledger_file import LedgerFile, lost_ledger
 
 _EPOCHS, _LOG, _SECONDS = "epochs.jsonl", "train.log", "seconds.json"
 

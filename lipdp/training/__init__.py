@@ -1,13 +1,16 @@
 """Private training through Keras' own fit: plan, noise, sampled batches, ledger, models."""
 
 from lipdp.training.batches import PrivateBatches
-from lipdp.training.files import load_model, save_for_release
-from lipdp.training.kronecker import PrivateKroneckerWhitening
 from lipdp.training.model import Model, Sequential
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
 from lipdp.training.report import statement_of
-from lipdp.training.statistics import PrivateStandardization, PrivateWhitening
+from lipdp.training.saving import load_model, save_for_release
+from lipdp.training.statistics import (
+    PrivateKroneckerWhitening,
+    PrivateStandardization,
+    PrivateWhitening,
+)
 
 __all__ = [
     "Model",

@@ -10,7 +10,7 @@ from pathlib import Path
 import keras
 
 from lipdp.errors import UnsafeSetting
-from lipdp.training.backup import check_backup, check_metadata
+from lipdp.training.ledger_file import check_backup, check_metadata
 from lipdp.training.saving import check_format
 
 #: A backup has its ledger beside its folder, and not in it: Keras deletes the folder in no

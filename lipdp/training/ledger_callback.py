@@ -10,10 +10,9 @@ import keras
 from lipdp.bounds import gradient_bounds
 from lipdp.errors import BudgetExhausted, InvalidState, UnsafeSetting
 from lipdp.privacy import PrivacyLedger
-from lipdp.training.affordable import affordable_accesses
 from lipdp.training.ledger_file import LedgerFile
 from lipdp.training.metrics import check_names
-from lipdp.training.plan import TrainingPlan
+from lipdp.training.plan import TrainingPlan, affordable_accesses
 from lipdp.training.report import remember_limits
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from lipdp.certificates import UncertifiedWarning
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss, per_row
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
+from lipdp.training.fit import FitRequest
 from lipdp.training.metrics import certified_metric, check_names, on_logits
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
 from lipdp.training.report import statement_of
-from lipdp.training.request import FitRequest
 from lipdp.training.saving import SavedWithLedger, budget_of, saved_budget
 from lipdp.training.settings import check_budget, check_compile, check_compiled, check_fit
 from lipdp.training.state import PrivateState

@@ -9,9 +9,8 @@ import keras
 
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.layers import AdaptiveCotangentClip
-from lipdp.training.mechanism import Mechanism
-from lipdp.training.noise_state import NoiseState
-from lipdp.training.thresholds import Thresholds
+from lipdp.training.noise import NoiseState
+from lipdp.training.noise_plan import Mechanism, Thresholds
 
 
 @keras.saving.register_keras_serializable(package="lipdp")

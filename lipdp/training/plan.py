@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
 import numpy as np
 
 from lipdp.bounds import GradientBounds, gradient_bounds, in_constraint_set
-from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
+from lipdp.errors import BudgetExhausted, InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import (
     STREAM,
     Capacity,
@@ -23,14 +24,110 @@ from lipdp.privacy import (
     calibrate,
     factor_at,
     find_sampler,
+    max_steps,
     truncation_price,
 )
-from lipdp.training.affordable import affordable, left_of
 from lipdp.training.batches import Slots
 from lipdp.training.devices import Devices
-from lipdp.training.history import check_history
-from lipdp.training.mechanism import Mechanism
-from lipdp.training.shares import BatchShape, NoiseShares, exact_sums, share_noise
+from lipdp.training.noise_plan import BatchShape, Mechanism, NoiseShares, exact_sums, share_noise
+
+
+def check_history(ledger: PrivacyLedger, unit: str) -> None:
+    """Refuses to go on where no epsilon of everything is known.
+
+    Args:
+        ledger: Of all accesses so far.
+        unit: Whose records the next ones speak of.
+
+    Raises:
+        BudgetExhausted: If there were accesses that nobody recorded.
+        UnsafeSetting: If the earlier ones speak of other units.
+    """
+    if ledger.unknown_history:
+        raise BudgetExhausted(
+            "What these weights have already learned from the data is unknown (they were loaded "
+            "without a ledger, or trained without privacy)",
+            fix="Start from new weights, or, if all earlier training used public data only, call "
+            "model.declare_public_history()",
+        )
+    if ledger.units - {unit}:
+        raise UnsafeSetting(
+            "Earlier accesses to the data speak of other units, and no epsilon of both is known",
+            received={"earlier": sorted(ledger.units), "now": unit},
+            fix="Give groups= to all trainings and statistics of this model, or to none",
+        )
+
+
+def left_of(delta: float, overflow: float) -> float:
+    """What overflow leaves of delta, less the rounding of these sums in float64."""
+    return (delta - overflow) * (1.0 - 1e-9)
+
+
+def affordable_accesses(plan: TrainingPlan, ledger: PrivacyLedger, epoch: int, done: int) -> int:
+    """Accesses of the plan from an epoch on that the budget still allows.
+
+    Args:
+        plan: What is going to be done.
+        ledger: What was spent.
+        epoch: The present epoch, counted from the first of the plan.
+        done: Accesses of it that were made.
+
+    Raises:
+        BudgetExhausted: If not one access is affordable, or nobody knows what was spent.
+    """
+    if ledger.unknown_history:
+        raise BudgetExhausted(
+            "Weights without a ledger were loaded, so that what was spent is unknown",
+            fix="Start anew without that checkpoint or backup",
+        )
+    first, *later = plan.phases[epoch:]
+    ahead = [replace(first, steps=first.steps - done), *later]
+    price = plan.capacity.overflow_probability_per_step
+    allowed = affordable(plan.budget, ledger, ahead, price, plan.delta)
+    if allowed < 1:
+        raise BudgetExhausted(
+            "The privacy budget is spent: not one more step is affordable",
+            received=plan.budget.epsilon,
+            fix="Compile with a larger epsilon, such as "
+            f"PrivacyBudget(epsilon={2 * (plan.budget.epsilon or 0.0):g})",
+        )
+    return allowed
+
+
+def affordable(
+    budget: PrivacyBudget,
+    ledger: PrivacyLedger,
+    ahead: Sequence[Phase],
+    overflow: float,
+    delta: float,
+) -> int:
+    """Accesses of the phases ahead that the budget allows.
+
+    Args:
+        budget: What may be spent; without epsilon every access is affordable.
+        ledger: What was spent.
+        ahead: The phases asked for, in order.
+        overflow: Price in delta of one access.
+        delta: delta of the statement, overflow included.
+
+    Returns:
+        0 if not one is affordable.
+    """
+    wanted = sum(phase.steps for phase in ahead)
+    if budget.epsilon is None:
+        return wanted
+    left = left_of(delta - ledger.overflow_delta, wanted * overflow)
+    if left <= 0.0:
+        return 0
+    return max_steps(
+        ledger.phases,
+        ahead,
+        budget.epsilon,
+        left,
+        accountant=budget.accountant,
+        adjacency=budget.adjacency,
+    )
+
 
 #: Sizes of batches differ by as many rows a device.
 _STEP = 8

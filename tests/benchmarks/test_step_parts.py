@@ -10,7 +10,7 @@ from benchmarks import step_parts
 from benchmarks.workers.parts_left_out import REPLACED
 from lipdp import layers as ll
 from lipdp.training.batches import PrivateBatches
-from lipdp.training.host_noise import PlainHostNoise
+from lipdp.training.noise import PlainHostNoise
 
 NOISE = ("drawing noise", "bringing noise", "adding noise")
 

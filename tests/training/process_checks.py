@@ -24,7 +24,7 @@ from lipdp.errors import InvalidData, UnsafeSetting
 from lipdp.layers import AdaptiveCotangentClip, BoundedInput
 from lipdp.losses import MulticlassHinge
 from lipdp.privacy import ShuffledSampler
-from lipdp.training import shared_batches
+from lipdp.training import processes
 from lipdp.training.ledger_file import LedgerFile
 
 keras.distribution.initialize(f"127.0.0.1:{PORT}", 2, NUMBER)
@@ -114,7 +114,7 @@ def see_training():
 
 def see_rows():
     """The rows that this process reads for each step, and those that the agreed seed draws."""
-    rows, read, original = Rows(300), [], shared_batches.SharedBatches.__getitem__
+    rows, read, original = Rows(300), [], processes.SharedBatches.__getitem__
 
     def reading(self, index):
         batch = original(self, index)
@@ -128,14 +128,14 @@ def see_rows():
     }.items():
         read.clear()
         model = small(**{"noise_multiplier": 1.0, "seed": None, **options})
-        with patch.object(shared_batches.SharedBatches, "__getitem__", reading):
+        with patch.object(processes.SharedBatches, "__getitem__", reading):
             model.fit(rows.x, rows.y, batch_size=30, epochs=4, verbose=0)
         # The last read of an index is the one that was trained on.
         found[name] = list(dict(read).values())
     read.clear()
     groups = np.arange(300) // 6
     model = small(noise_multiplier=1.0, seed=None)
-    with patch.object(shared_batches.SharedBatches, "__getitem__", reading):
+    with patch.object(processes.SharedBatches, "__getitem__", reading):
         model.fit(rows.x, rows.y, batch_size=5, verbose=0, groups=groups, max_examples_per_user=2)
     found["groups"] = list(dict(read).values())
     return found

@@ -9,7 +9,7 @@ import numpy as np
 import lipdp
 from lipdp.layers import BoundedInput, MaxMin, SpectralDense
 from lipdp.losses import MulticlassHinge
-from lipdp.training.noise_state import NoiseState
+from lipdp.training.noise import NoiseState
 
 
 def parts_of(slots, parts):

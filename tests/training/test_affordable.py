@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lipdp.errors import BudgetExhausted
 from lipdp.privacy import Phase, PrivacyBudget, PrivacyLedger
-from lipdp.training.affordable import affordable, affordable_accesses
+from lipdp.training.plan import affordable, affordable_accesses
 
 DELTA = 1e-5
 #: Few, so that the accountants' tables are computed once.

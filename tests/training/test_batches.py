@@ -5,7 +5,7 @@ import pytest
 
 from lipdp.privacy import PoissonSampler
 from lipdp.training.batches import PrivateBatches, Slots
-from lipdp.training.units import single_rows
+from lipdp.training.data import single_rows
 
 
 def batches(n=50, b=10, capacity=30, seed=None):

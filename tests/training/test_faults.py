@@ -19,9 +19,7 @@ from lipdp.losses import MulticlassHinge
 from lipdp.privacy import PoissonSampler
 from lipdp.testing import check_sampler
 from lipdp.training import devices
-from lipdp.training.host_noise import PlainHostNoise
-from lipdp.training.noise import NoiseSource, cut
-from lipdp.training.noise_state import NoiseState
+from lipdp.training.noise import NoiseSource, NoiseState, PlainHostNoise, cut
 from lipdp.training.optimizer import PrivateOptimizer
 
 SIZE, BATCH, SIGMA = 300, 50, 2.0

@@ -10,7 +10,7 @@ import pytest
 
 import lipdp
 from lipdp.layers import BoundedInput, SpectralDense
-from lipdp.training import heap
+from lipdp.training import memory
 
 FAULTS = """
 import os, resource, sys
@@ -56,7 +56,7 @@ CNN = (
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not heap._is_glibc(), reason="another C library")
+@pytest.mark.skipif(not memory._is_glibc(), reason="another C library")
 @pytest.mark.parametrize(("net", "pages"), [(MLP, 784), (CNN, 12544)])
 def test_a_step_needs_few_new_pages(net, pages):
     """Counted in the last of three epochs of 10 steps; the largest array has so many pages."""
@@ -70,24 +70,24 @@ def test_a_step_needs_few_new_pages(net, pages):
     assert found["without"] > 4 * found["with"]
 
 
-@pytest.mark.parametrize("name", heap._CHOSEN_BY_USER)
+@pytest.mark.parametrize("name", memory._CHOSEN_BY_USER)
 def test_what_the_user_chose_stays(name):
-    assert heap.serve_from_heap(2**23, {name: "1"}) is False
+    assert memory.serve_from_heap(2**23, {name: "1"}) is False
 
 
 def test_other_c_libraries_are_left_alone(monkeypatch):
     def unknown(name):
         raise ValueError("unrecognized configuration name")
 
-    monkeypatch.setattr(heap.os, "confstr", unknown)
-    assert heap.serve_from_heap(2**23, {}) is False
+    monkeypatch.setattr(memory.os, "confstr", unknown)
+    assert memory.serve_from_heap(2**23, {}) is False
 
 
-@pytest.mark.skipif(not heap._is_glibc(), reason="another C library")
+@pytest.mark.skipif(not memory._is_glibc(), reason="another C library")
 def test_it_is_done_where_it_can_be():
-    assert heap.serve_from_heap(2**23, {}) is True
-    assert heap.serve_from_heap(2**40, {}) is True
-    heap.give_back({})
+    assert memory.serve_from_heap(2**23, {}) is True
+    assert memory.serve_from_heap(2**40, {}) is True
+    memory.give_back({})
 
 
 def resident_bytes():
@@ -95,22 +95,22 @@ def resident_bytes():
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-@pytest.mark.skipif(not heap._is_glibc(), reason="another C library")
+@pytest.mark.skipif(not memory._is_glibc(), reason="another C library")
 def test_what_is_free_is_kept_while_training_and_given_back_after_it():
-    heap.give_back({})
+    memory.give_back({})
     before = resident_bytes()
 
     def kept_after_use():
         np.ones(2**26, "uint8")
         return resident_bytes() - before
 
-    heap.serve_from_heap(2**28, {})
+    memory.serve_from_heap(2**28, {})
     try:
         assert kept_after_use() > 2**25
-        heap.give_back({"MALLOC_MMAP_MAX_": "1"})
+        memory.give_back({"MALLOC_MMAP_MAX_": "1"})
         assert kept_after_use() > 2**25
     finally:
-        heap.give_back({})
+        memory.give_back({})
     assert resident_bytes() - before < 2**25
     # Large arrays have pages of their own again.
     assert kept_after_use() < 2**25
@@ -132,8 +132,10 @@ def test_the_heap_serves_arrays_as_large_as_a_part_of_a_batch(
 ):
     """Rows of 256 numbers of 4 bytes, of which a layer makes 1,024."""
     asked, ended = [], []
-    monkeypatch.setattr(heap, "serve_from_heap", lambda largest, environment: asked.append(largest))
-    monkeypatch.setattr(heap, "give_back", ended.append)
+    monkeypatch.setattr(
+        memory, "serve_from_heap", lambda largest, environment: asked.append(largest)
+    )
+    monkeypatch.setattr(memory, "give_back", ended.append)
     model = lipdp.Sequential([BoundedInput((256,), 1.0), SpectralDense(1024), SpectralDense(2)])
     budget = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-7)
     model.compile("sgd", lipdp.losses.MulticlassHinge(margin=1.0), privacy=budget)

@@ -3,21 +3,20 @@
 import numpy as np
 import pytest
 
-from lipdp.training import host_noise
-from lipdp.training.host_noise import PlainHostNoise
-from lipdp.training.mechanism import Mechanism
+from lipdp.training.noise import _PART, PlainHostNoise
+from lipdp.training.noise_plan import Mechanism
 
 MECHANISM = Mechanism((1.0, 1.0), 1, from_host=True)
 
 
-@pytest.mark.parametrize("more", [-1, 0, 1, 2 * host_noise._PART + 5])
+@pytest.mark.parametrize("more", [-1, 0, 1, 2 * _PART + 5])
 def test_parts_are_the_draws_of_one_generator(more):
     """No entry is left out or comes twice where one part ends and the next begins."""
-    shapes = [(2, 3), (host_noise._PART - 6 + more,)]
+    shapes = [(2, 3), (_PART - 6 + more,)]
     noise = PlainHostNoise(shapes, "float32", seed=3)
     generator = np.random.Generator(np.random.SFC64([3, 2]))
     for _ in range(3):
-        expected = generator.standard_normal(host_noise._PART + more).astype("float32")
+        expected = generator.standard_normal(_PART + more).astype("float32")
         np.testing.assert_array_equal(noise.draw(MECHANISM, 1.0), expected)
 
 

@@ -9,8 +9,8 @@ import lipdp
 from lipdp.errors import InvalidData, InvalidState, UnsafeSetting
 from lipdp.layers import BoundedInput, SpectralDense
 from lipdp.losses import MulticlassHinge
-from lipdp.training.arrays import check_held_out
 from lipdp.training.callbacks import unknown_callbacks
+from lipdp.training.data import check_held_out
 from lipdp.training.gate import StepGate
 from lipdp.training.metrics import check_names
 from lipdp.training.statistics import PrivateStandardization

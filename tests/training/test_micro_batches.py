@@ -9,7 +9,7 @@ from lipdp.layers import BoundedInput
 from lipdp.losses import MulticlassHinge
 from lipdp.privacy import PoissonSampler
 from lipdp.training.batches import PrivateBatches, Slots
-from lipdp.training.units import single_rows
+from lipdp.training.data import single_rows
 
 # Shuffled batches follow from the seed, however often Keras reads one to learn its shape.
 SEEDED = lipdp.PrivacyBudget(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from lipdp.errors import InvalidState
-from lipdp.training.mechanism import Mechanism
-from lipdp.training.noise_state import NoiseState
+from lipdp.training.noise import NoiseState
+from lipdp.training.noise_plan import Mechanism
 
 SHAPES = [(2, 3), (4,)]
 

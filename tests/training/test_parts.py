@@ -6,7 +6,7 @@ import pytest
 
 import lipdp
 from lipdp.layers import BoundedInput, MaxMin, SpectralConv2D, SpectralDense
-from lipdp.training import parts
+from lipdp.training import memory
 from lipdp.training.devices import Devices
 
 HOST = Devices(in_host_memory=True)
@@ -27,47 +27,47 @@ def network(filters=32):
 
 
 def test_the_largest_array_counts():
-    assert parts.most_bytes_of_a_row(network()) == 28 * 28 * 32 * 4
+    assert memory.most_bytes_of_a_row(network()) == 28 * 28 * 32 * 4
     wide_input = lipdp.Sequential([BoundedInput((50,), 1.0), SpectralDense(10)])
-    assert parts.most_bytes_of_a_row(wide_input) == 200
+    assert memory.most_bytes_of_a_row(wide_input) == 200
 
 
 def test_arrays_of_a_part_stay_within_the_limit():
     model = network()
-    found = parts.rows_at_a_time(model, HOST, 1024)
+    found = memory.rows_at_a_time(model, HOST, 1024)
     assert found * 28 * 28 * 32 * 4 <= 32 << 20 < (found + 1) * 28 * 28 * 32 * 4
     # Of a larger batch just as many: memory does not grow.
-    assert parts.rows_at_a_time(model, HOST, 100_000) == found
+    assert memory.rows_at_a_time(model, HOST, 100_000) == found
 
 
 def test_xla_keeps_all_arrays_of_a_step_in_one_block(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    assert parts.rows_at_a_time(network(), HOST, 1024) == (8 << 20) // (28 * 28 * 32 * 4)
+    assert memory.rows_at_a_time(network(), HOST, 1024) == (8 << 20) // (28 * 28 * 32 * 4)
 
 
 @pytest.mark.parametrize("rows", [1, 64, 256])
 def test_a_batch_that_fits_stays_whole(rows):
-    assert parts.rows_at_a_time(network(), HOST, rows) is None
+    assert memory.rows_at_a_time(network(), HOST, rows) is None
 
 
 def test_a_narrow_network_takes_any_usual_batch_as_a_whole():
     model = lipdp.Sequential([BoundedInput((784,), 1.0), SpectralDense(256), SpectralDense(10)])
-    assert parts.rows_at_a_time(model, HOST, 8192) is None
+    assert memory.rows_at_a_time(model, HOST, 8192) is None
 
 
 def test_an_accelerator_gets_the_whole_batch():
-    assert parts.rows_at_a_time(network(), Devices(), 100_000) is None
+    assert memory.rows_at_a_time(network(), Devices(), 100_000) is None
 
 
 def test_few_rows_of_large_arrays_stay_together(monkeypatch):
-    monkeypatch.setattr(parts, "_MOST", 1 << 20)
-    assert parts.rows_at_a_time(network(), HOST, 32) is None
-    assert parts.rows_at_a_time(network(), HOST, 33) == 32
+    monkeypatch.setattr(memory, "_MOST", 1 << 20)
+    assert memory.rows_at_a_time(network(), HOST, 32) is None
+    assert memory.rows_at_a_time(network(), HOST, 33) == 32
 
 
 @pytest.mark.parametrize(("given", "most"), [(None, 34), (20, 20), (1000, 1000)])
 def test_fit_takes_them_unless_it_is_told(monkeypatch, given, most):
-    monkeypatch.setattr(parts, "_MOST", 34 * 28 * 28 * 4 * 4)
+    monkeypatch.setattr(memory, "_MOST", 34 * 28 * 28 * 4 * 4)
     model = network(filters=4)
     budget = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5, seed=0)
     model.compile("sgd", lipdp.losses.MulticlassHinge(margin=1.0), privacy=budget)

@@ -9,8 +9,8 @@ import lipdp
 from lipdp.errors import InvalidValue
 from lipdp.privacy import Draw, FixedSizeSampler, PoissonSampler, ShuffledSampler
 from lipdp.training.batches import PrivateBatches, Slots
+from lipdp.training.data import single_rows
 from lipdp.training.plan import Request, make_plan
-from lipdp.training.units import single_rows
 
 SCHEMES = {
     "poisson": "add-remove",

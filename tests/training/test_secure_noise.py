@@ -65,14 +65,14 @@ def test_noise_that_was_not_renewed_spoils_the_weights(make_model, rows, monkeyp
     """Using noise twice would publish the difference of two sums."""
     model = make_model(SECURE)
     brought = []
-    original = lipdp.training.noise_state.NoiseState.load
+    original = lipdp.training.noise.NoiseState.load
 
     def once(self, draws, shapes):
         if not brought:
             original(self, draws, shapes)
         brought.append(1)
 
-    monkeypatch.setattr(lipdp.training.noise_state.NoiseState, "load", once)
+    monkeypatch.setattr(lipdp.training.noise.NoiseState, "load", once)
     model.fit(*rows, batch_size=40, verbose=0)
     assert len(brought) == 5
     assert all(np.isnan(w).all() for w in model.get_weights() if w.ndim == 2)

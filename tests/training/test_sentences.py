@@ -12,7 +12,7 @@ import lipdp
 from lipdp import layers as ls
 from lipdp import losses
 from lipdp.errors import InvalidData, InvalidState, InvalidValue, LipdpError, UnsafeSetting
-from lipdp.training import shares
+from lipdp.training import noise_plan
 
 BUDGET = lipdp.PrivacyBudget(epsilon=8.0, delta=1e-5, seed=0)
 ZERO_OUT = lipdp.PrivacyBudget(
@@ -169,10 +169,10 @@ class TestOptions:
         assert model.ledger.steps == 0
 
     def test_secure_noise_names_the_option(self):
-        shape = shares.BatchShape(rows=2**20, rows_per_unit=1, expected_rows=100)
-        grid = shares.Grid(1.0, 2.0**10)
+        shape = noise_plan.BatchShape(rows=2**20, rows_per_unit=1, expected_rows=100)
+        grid = noise_plan.Grid(1.0, 2.0**10)
         with pytest.raises(UnsafeSetting) as error:
-            shares._check_room([grid], [1.0], shape)
+            noise_plan._check_room([grid], [1.0], shape)
         says(error, "secure_noise=True", "float64", "secure_noise=False")
 
     @pytest.mark.parametrize("policy", ["bfloat16", "mixed_bfloat16", "float16"])

@@ -6,10 +6,9 @@ import pytest
 from lipdp.errors import InvalidState
 from lipdp.privacy import find_sampler
 from lipdp.training.batches import Slots
+from lipdp.training.data import grouped_rows, single_rows
 from lipdp.training.devices import Devices
-from lipdp.training.processes import Processes, Seeds, digest_of_rows
-from lipdp.training.shared_batches import SharedBatches
-from lipdp.training.units import grouped_rows, single_rows
+from lipdp.training.processes import Processes, Seeds, SharedBatches, digest_of_rows
 from tests.privacy.conftest import needs_truncation
 
 ROWS = np.arange(1, 201)

@@ -11,10 +11,10 @@ import pytest
 import lipdp
 from lipdp.errors import InvalidData, InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import epsilon
-from lipdp.training.preprocessing import statistics_multiplier
 from lipdp.training.statistics import (
     PrivateStandardization,
     PrivateWhitening,
+    statistics_multiplier,
 )
 
 KINDS = [PrivateStandardization, PrivateWhitening]

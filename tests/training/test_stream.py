@@ -6,8 +6,7 @@ import pytest
 
 import lipdp
 from lipdp.errors import InvalidData, InvalidState
-from lipdp.training.batches import Slots
-from lipdp.training.stream import RowStream, StreamBatches
+from lipdp.training.batches import RowStream, Slots, StreamBatches
 
 
 class Rows:

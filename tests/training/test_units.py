@@ -9,7 +9,7 @@ import lipdp
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.privacy import PoissonSampler
 from lipdp.training.batches import PrivateBatches, Slots
-from lipdp.training.units import grouped_rows, single_rows
+from lipdp.training.data import grouped_rows, single_rows
 
 BUDGET = lipdp.PrivacyBudget(noise_multiplier=1.5, delta=1e-3)
 

@@ -8,14 +8,100 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+from keras import ops
 
 from lipdp.bounds import GradientBounds, adaptive_clips, gradient_bounds
 from lipdp.errors import InvalidValue, UnsafeSetting
 from lipdp.layers.clipping import AdaptiveCotangentClip, at_threshold
 from lipdp.numerics import gamma, unit_roundoff
 from lipdp.privacy import PrivacyBudget, allocate, grid_of, largest_sum, rounded_sensitivity
-from lipdp.training.mechanism import Grid
-from lipdp.training.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid that sum and noise of one variable lie on; see ``lipdp.privacy.secure_noise``.
+
+    Attributes:
+        width: Distance of grid points, a power of two.
+        limit: Bound that each entry of the sum is clamped to.
+    """
+
+    width: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """The Gaussian mechanism on the trainable variables, in order.
+
+    Attributes:
+        stddevs: Standard deviation of the noise on each variable's summed gradient, with the
+            adaptive thresholds at their minimum.
+        divisor: The expected number of rows in a batch, a public constant.
+        micro_batches: Parts that a batch is processed in.
+        replicas: Devices that each compute a part of the sum.
+        from_host: Whether the noise is drawn outside the compiled step.
+        grids: One for each variable with noise if noise is drawn on grids, else empty.
+        clips: For each variable the adaptive clips (by number) whose thresholds scale its noise.
+    """
+
+    stddevs: tuple[float, ...]
+    divisor: int
+    micro_batches: int = 1
+    replicas: int = 1
+    from_host: bool = False
+    grids: tuple[Grid | None, ...] = ()
+    clips: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def loss_divisor(self) -> float:
+        """What the logged loss of a part is divided by, so that the mean over parts is right."""
+        return self.divisor / self.micro_batches
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The adaptive clips of a model whose thresholds are trained.
+
+    Attributes:
+        clips: The layers.
+    """
+
+    clips: tuple[AdaptiveCotangentClip, ...]
+
+    def places(self, variables: Sequence[Any]) -> list[tuple[AdaptiveCotangentClip, int]]:
+        """Each clip with the place of its threshold among the variables."""
+        return [
+            (clip, index)
+            for clip in self.clips
+            for index, variable in enumerate(variables)
+            if variable is clip.threshold
+        ]
+
+    def others(self, variables: Sequence[Any]) -> list[Any]:
+        """The variables that are no thresholds."""
+        taken = {index for _, index in self.places(variables)}
+        return [v for index, v in enumerate(variables) if index not in taken]
+
+    def scales(self, mechanism: Mechanism) -> list[Any]:
+        """What the noise of each variable is multiplied by at the present thresholds.
+
+        The largest ``C / minimum`` of the clips that the variable's bound depends on (see
+        ``AdaptiveCotangentClip``, whose slack covers the rounding of this quotient), or 1.
+        """
+        ratios = [clip.radius() / clip.minimum for clip in self.clips] if mechanism.clips else []
+        return [_largest([ratios[i] for i in chosen]) for chosen in mechanism.clips] or [
+            1.0 for _ in mechanism.stddevs
+        ]
+
+
+def _largest(ratios: list[Any]) -> Any:
+    if not ratios:
+        return 1.0
+    largest = ratios[0]
+    for ratio in ratios[1:]:
+        largest = ops.where(ratio > largest, ratio, largest)
+    return largest
 
 
 @dataclass(frozen=True)
