@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lipdp.certificates._margins import non_negative
+from lipdp.certificates.radii import non_negative
 from lipdp.errors import InvalidData
 
 

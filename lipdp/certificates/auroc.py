@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from lipdp.certificates._margins import class_ids, logit_matrix, non_negative
+from lipdp.certificates.radii import class_ids, logit_matrix, non_negative
 from lipdp.errors import InvalidData
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,59 @@ import numpy as np
 
 from lipdp.bounds import InferenceBounds, inference_bounds
 from lipdp.bounds.graph import check_row_shape
-from lipdp.certificates._margins import label_matrix, logit_matrix, predicted_ids
-from lipdp.certificates.chunks import RowChunks, is_read_by_rows
 from lipdp.certificates.decision import task_of
-from lipdp.certificates.radii import label_radii, label_slopes, pairwise_radii, radii
+from lipdp.certificates.radii import (
+    label_matrix,
+    label_radii,
+    label_slopes,
+    logit_matrix,
+    pairwise_radii,
+    predicted_ids,
+    radii,
+)
 from lipdp.errors import InvalidValue, UnsafeSetting
 from lipdp.layers import FrobeniusDense, SpectralDense
 from lipdp.losses.base import Reading
+
+
+def is_read_by_rows(x: Any) -> bool:
+    """Whether this is no array, but gives the rows that it is asked for.
+
+    That is an object with ``shape``, a NumPy ``dtype``, ``len`` and indexing by positions or a
+    slice that does not offer itself as an array.
+    """
+    return (
+        not hasattr(x, "__array__")
+        and isinstance(getattr(x, "dtype", None), np.dtype)
+        and all(hasattr(x, name) for name in ("shape", "__len__", "__getitem__"))
+    )
+
+
+class RowChunks(keras.utils.PyDataset):
+    """All rows in order, a chunk at a time.
+
+    Args:
+        x: Array, a nest of such, or what gives rows when asked.
+        y: Labels, one a row, or None.
+        size: Rows of a chunk; the last may have fewer.
+    """
+
+    def __init__(self, x: Any, y: Any = None, size: int = 1024) -> None:
+        super().__init__()
+        # Keras takes no list of arrays from a reader of batches.
+        self._x = tuple(x) if isinstance(x, list) else x
+        self._y, self._size = y, size
+
+    @property
+    def num_batches(self) -> int:
+        """Number of chunks."""
+        return math.ceil(len(keras.tree.flatten(self._x)[0]) / self._size)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        rows = slice(index * self._size, (index + 1) * self._size)
+        x = keras.tree.map_structure(lambda values: values[rows], self._x)
+        return (x,) if self._y is None else (x, self._y[rows])
+
 
 #: Most balls of inputs for which the bounds of a model are computed.
 _MOST_BALLS = 12

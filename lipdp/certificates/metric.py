@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from lipdp.certificates._margins import non_negative
+from lipdp.certificates.radii import non_negative
 
 
 @keras.saving.register_keras_serializable(package="lipdp")

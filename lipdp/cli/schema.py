@@ -25,7 +25,7 @@ def command(source: Path, target: str | None) -> None:
     """  # noqa: D301
     from lipdp.datasets import is_table, read_table
     from lipdp.preprocessing import blank_schema
-    from lipdp.preprocessing.origin import about
+    from lipdp.preprocessing.facts import about
 
     if not is_table(source):
         text = _of_arrays(source, target)
@@ -45,7 +45,7 @@ def command(source: Path, target: str | None) -> None:
 def _of_arrays(source: Path, target: str | None) -> str:
     from lipdp.datasets import array_form
     from lipdp.preprocessing import blank_array_schema
-    from lipdp.preprocessing.origin import about
+    from lipdp.preprocessing.facts import about
 
     form = array_form(source)
     if target is not None:

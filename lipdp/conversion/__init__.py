@@ -1,10 +1,8 @@
 """From plain Keras models to Lipschitz ones, and back."""
 
-from lipdp.conversion import convolutions as _convolutions  # noqa: F401  (registers its rules)
-from lipdp.conversion.changes import Change
 from lipdp.conversion.convert import convert
 from lipdp.conversion.counterparts import counterpart
-from lipdp.conversion.export import export
-from lipdp.conversion.rules import plain
+from lipdp.conversion.export import export, plain
+from lipdp.conversion.options import Change
 
 __all__ = ["Change", "convert", "counterpart", "export", "plain"]

@@ -11,10 +11,9 @@ import numpy as np
 
 from lipdp.bounds.graph import graph_of
 from lipdp.bounds.steps import step_of
-from lipdp.conversion._functional import call_again, functional
-from lipdp.conversion._options import check_call
-from lipdp.conversion.changes import Change
 from lipdp.conversion.counterparts import counterpart, head_of
+from lipdp.conversion.graph import call_again, functional
+from lipdp.conversion.options import Change, check_call
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers import BoundedEmbedding, BoundedInput
 from lipdp.numerics import positive

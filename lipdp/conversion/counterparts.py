@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from lipdp.conversion._dispatch import LayerRules, is_keras
-from lipdp.conversion._options import (
+from lipdp.conversion.graph import LayerRules, is_keras
+from lipdp.conversion.options import (
     check_last_axis,
     check_plain,
     check_undilated,

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from lipdp.datasets.arrays import read_npz
 from lipdp.datasets.base import DATA, ArrayDataset, Download, Samples
 from lipdp.datasets.locate import first_existing
-from lipdp.datasets.npz import read_npz
 
 _BASE = "https://raw.githubusercontent.com/Minqi824/ADBench/main/adbench/datasets/Classical/"
 _SOURCE = (

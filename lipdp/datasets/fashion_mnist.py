@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lipdp.datasets.arrays import read_idx
 from lipdp.datasets.base import DATA, ArrayDataset, Download, Samples
-from lipdp.datasets.idx import read_idx
 
 _BASE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
 _FILES = (

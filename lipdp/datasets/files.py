@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lipdp.datasets.arrays import StoredArray, read_npz
 from lipdp.datasets.base import Samples
 from lipdp.datasets.images import image_files, read_images
-from lipdp.datasets.npy import StoredArray
-from lipdp.datasets.npz import read_npz
 from lipdp.datasets.tables import TABLE_SUFFIXES
 from lipdp.errors import InvalidConfig, InvalidData
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lipdp.datasets.arrays import read_npz
 from lipdp.datasets.base import DATA, ArrayDataset, Download, Samples
 from lipdp.datasets.locate import first_existing
-from lipdp.datasets.npz import read_npz
 
 
 def _find(place: Path) -> tuple[Path, ...] | None:

@@ -6,12 +6,23 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from lipdp.datasets.adbench import ADBENCH
-from lipdp.datasets.adult import ADULT
-from lipdp.datasets.base import Dataset
+from lipdp.datasets.base import DATA, Dataset, TableDataset
 from lipdp.datasets.cifar10 import CIFAR10
 from lipdp.datasets.fashion_mnist import FASHION_MNIST
 from lipdp.datasets.mnist import MNIST
 from lipdp.errors import UnknownName
+
+#: 32,561 persons; does one earn more than 50,000 dollars a year?
+ADULT = TableDataset(
+    name="adult",
+    title="Adult (Census Income)",
+    licence="CC BY 4.0",
+    source="B. Becker and R. Kohavi (1996), UCI Machine Learning Repository, "
+    "https://doi.org/10.24432/C5XW20",
+    table_path=DATA / "adult.csv.gz",
+    schema_path=DATA / "adult.schema.toml",
+)
+
 
 _ALL: Mapping[str, Dataset] = MappingProxyType(
     {d.name: d for d in (ADULT, CIFAR10, FASHION_MNIST, MNIST, *ADBENCH.values())}

@@ -13,7 +13,7 @@ from lipdp import layers as ls
 from lipdp.errors import InvalidConfig, InvalidData
 from lipdp.layers.features import FrozenFeatures, Scattering2D
 from lipdp.layers.normalization import Centering
-from lipdp.preprocessing.feature_encoding import AnyEncoding
+from lipdp.preprocessing.encodings import AnyEncoding
 
 
 def _bounded(encoding: AnyEncoding, dtype: str) -> keras.layers.Layer:

@@ -20,7 +20,7 @@ from lipdp.experiment.feature_layers import FEATURES
 from lipdp.experiment.preprocess import check_maps
 from lipdp.experiment.rows import Rows
 from lipdp.layers.features import FrozenFeatures
-from lipdp.preprocessing.feature_encoding import AnyEncoding, FeatureEncoding
+from lipdp.preprocessing.encodings import AnyEncoding, FeatureEncoding
 from lipdp.training import Model, Sequential
 
 #: Rows whose features are in memory as intermediate maps at a time.

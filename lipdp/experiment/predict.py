@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lipdp.certificates import certify
-from lipdp.datasets.image_stack import ImageStack
+from lipdp.datasets.images import ImageStack
 from lipdp.errors import InvalidData
 from lipdp.experiment.features import provable_part
 from lipdp.experiment.sources import read_rows

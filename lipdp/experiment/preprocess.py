@@ -12,7 +12,7 @@ from lipdp.config import RunConfig
 from lipdp.errors import InvalidConfig
 from lipdp.experiment.build import build_budget
 from lipdp.experiment.rows import Rows
-from lipdp.preprocessing.feature_encoding import AnyEncoding
+from lipdp.preprocessing.encodings import AnyEncoding
 from lipdp.privacy import PrivacyLedger
 from lipdp.training.statistics import (
     FeatureStatistics,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from lipdp.config.run import DataSection, RunConfig
 from lipdp.datasets import Samples
-from lipdp.datasets.image_stack import ImageStack
+from lipdp.datasets.images import ImageStack
 from lipdp.errors import InvalidConfig, InvalidData
 from lipdp.experiment.sources import load_source
 from lipdp.preprocessing import (
@@ -24,8 +24,8 @@ from lipdp.preprocessing import (
     require_two_classes,
     train_test_split,
 )
-from lipdp.preprocessing.cells import texts
-from lipdp.preprocessing.feature_encoding import AnyEncoding
+from lipdp.preprocessing.encodings import AnyEncoding
+from lipdp.preprocessing.values import texts
 from lipdp.privacy.units import number_units
 from lipdp.training.data import grouped_rows
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from lipdp.conversion import plain
-from lipdp.conversion._functional import call_again
+from lipdp.conversion.graph import call_again
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers import (
     AbsoluteValue,

@@ -1,15 +1,23 @@
 """Rows to features by public facts only."""
 
 from lipdp.preprocessing.class_ids import class_ids, require_two_classes
-from lipdp.preprocessing.columns import CategoryColumn, IgnoreColumn, NumberColumn
 from lipdp.preprocessing.encoded_rows import EncodedRows
-from lipdp.preprocessing.image_encoding import ImageEncoding
-from lipdp.preprocessing.infer import blank_schema
-from lipdp.preprocessing.infer_arrays import blank_array_schema
-from lipdp.preprocessing.load import Encoding, encoding_from_toml, load_encoding
-from lipdp.preprocessing.schema import Schema, load_schema
+from lipdp.preprocessing.encodings import (
+    Encoding,
+    ImageEncoding,
+    VectorEncoding,
+    encoding_from_toml,
+    load_encoding,
+)
+from lipdp.preprocessing.infer import blank_array_schema, blank_schema
+from lipdp.preprocessing.schema import (
+    CategoryColumn,
+    IgnoreColumn,
+    NumberColumn,
+    Schema,
+    load_schema,
+)
 from lipdp.preprocessing.split import group_split, limited, train_test_split
-from lipdp.preprocessing.vector_encoding import VectorEncoding
 
 __all__ = [
     "CategoryColumn",

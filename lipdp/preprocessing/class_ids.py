@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lipdp.errors import InvalidData
-from lipdp.preprocessing.cells import as_text
+from lipdp.preprocessing.values import as_text
 
 
 def class_ids(labels: np.ndarray, classes: tuple[str, ...]) -> np.ndarray:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lipdp.preprocessing.image_encoding import ImageEncoding
-from lipdp.preprocessing.vector_encoding import VectorEncoding
+from lipdp.preprocessing.encodings import ImageEncoding, VectorEncoding
 
 
 class EncodedRows:

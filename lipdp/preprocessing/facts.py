@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from lipdp.config import Document
-from lipdp.preprocessing.cells import as_text
-from lipdp.preprocessing.origin import about
+from lipdp.errors import InvalidValue
+from lipdp.preprocessing.values import as_text
+
+
+@contextmanager
+def about(place: str) -> Iterator[None]:
+    """Puts a place before the message of an ``InvalidValue`` that is raised inside.
+
+    Args:
+        place: Such as the path of a file; "" leaves messages as they are.
+    """
+    try:
+        yield
+    except InvalidValue as error:
+        if place:
+            # The error stays the same object: its kind, its fix and its traceback are kept.
+            error.what, error.message = f"{place}: {error.what}", f"{place}: {error.message}"
+            error.args = (error.message,)
+        raise
 
 
 # Pydantic gives each frozen model a hash of its fields.

@@ -1,17 +1,18 @@
-"""A schema to fill in."""
+"""Schemas of tables and of arrays to fill in."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from lipdp.config import write_toml
 from lipdp.errors import InvalidData
-from lipdp.preprocessing.cells import numbers
+from lipdp.preprocessing.values import numbers
 
-_HEAD = """\
+_TABLE = """\
 # Fill in every empty list, then check the kinds, which were guessed:
 #   classes     every label value, in the order of the class ids: ["no", "yes"]
 #   range       the lowest and highest possible value: [0, 120]; what lies outside is clipped
@@ -54,10 +55,59 @@ def blank_schema(frame: pd.DataFrame, target: str) -> str:
             fix="Give a whole table",
         )
     columns = {n: _blank(frame.iloc[:, i]) for i, n in enumerate(names) if n != target}
-    return _HEAD + write_toml({"target": target, "classes": [], "columns": columns})
+    return _TABLE + write_toml({"target": target, "classes": [], "columns": columns})
 
 
 def _blank(cells: pd.Series) -> dict[str, object]:
     if np.isfinite(numbers(cells)).all():
         return {"kind": "number", "range": []}
     return {"kind": "category", "categories": []}
+
+
+_ARRAYS = """\
+# Fill in every empty list, from public knowledge; do not read it off private rows.
+#   classes    every label value, or its name, in the order of the class ids: ["cat", "dog"]
+#   low, high  the lowest and highest possible value; what lies outside is clipped
+"""
+_VECTORS = """\
+#   zero       a typical value that becomes 0 (may be left out)
+# low, high and zero are one number each, or a list of one number a feature.
+"""
+_FOLDERS = """\
+# The classes are the names of the folders, which the privacy guarantee takes as public.
+"""
+
+
+def blank_array_schema(shape: Sequence[int], dtype: str, classes: Sequence[str] = ()) -> str:
+    """A schema with the shape of the rows; classes and ranges are left blank.
+
+    Bytes range from 0 to 255, which is a fact of the type.
+
+    Args:
+        shape: Shape of the array, one row an example.
+        dtype: Name of its type.
+        classes: Names of the folders of the classes, if there are any.
+
+    Returns:
+        TOML to fill in; ``encoding_from_toml`` refuses it until that is done.
+
+    Raises:
+        InvalidData: If the rows are neither vectors nor images.
+    """
+    sample = [int(size) for size in shape[1:]]
+    low, high = (0, 255) if dtype == "uint8" else ([], [])
+    ranges = {"low": low, "high": high}
+    facts: dict[str, object] = {"classes": list(classes)}
+    if len(sample) == 1:
+        facts = {"kind": "vectors", **facts, "features": sample[0], **ranges}
+        return _ARRAYS + _VECTORS + write_toml(facts)
+    if len(sample) not in (2, 3):
+        raise InvalidData(
+            "Rows must be vectors, shape (n, features), or images, shape (n, height, width) or "
+            "(n, height, width, channels)",
+            received=tuple(shape),
+            fix="Reshape them",
+        )
+    image = sample if len(sample) == 3 else [*sample, 1]
+    facts = {"kind": "images", **facts, "shape": image, **ranges}
+    return _ARRAYS + (_FOLDERS if classes else "") + write_toml(facts)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pandas as pd
 
-from lipdp.certificates.chunks import is_read_by_rows
+from lipdp.certificates.certify import is_read_by_rows
 from lipdp.errors import InvalidData, InvalidValue, UnsafeSetting
 from lipdp.privacy.phase import is_number
 from lipdp.privacy.units import number_units

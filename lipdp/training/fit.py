@@ -13,7 +13,7 @@ import numpy as np
 
 from lipdp.bounds import adaptive_clips
 from lipdp.bounds.graph import check_row_shape
-from lipdp.certificates.chunks import RowChunks, is_read_by_rows
+from lipdp.certificates.certify import RowChunks, is_read_by_rows
 from lipdp.errors import InvalidData, InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import PrivacyLedger
 from lipdp.training.batches import PrivateBatches, RowStream, StreamBatches

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, final
 import keras
 import numpy as np
 
-from lipdp.certificates.chunks import is_read_by_rows
+from lipdp.certificates.certify import is_read_by_rows
 from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
 from lipdp.layers import ActivationClip, BoundedInput
 from lipdp.privacy import (

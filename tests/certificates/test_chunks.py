@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import lipdp
-from lipdp.certificates.chunks import RowChunks, is_read_by_rows
+from lipdp.certificates.certify import RowChunks, is_read_by_rows
 
 
 class ByRows:

@@ -5,7 +5,7 @@ import pytest
 
 import lipdp.datasets
 from lipdp.datasets import DATASETS, Dataset
-from lipdp.datasets.adult import ADULT
+from lipdp.datasets.registered import ADULT
 from lipdp.errors import UnknownName
 
 FACTS = tomllib.loads(ADULT.schema())

@@ -4,8 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
-from lipdp.datasets.cifar10 import CIFAR10
-from lipdp.datasets.pickles import read_pickle
+from lipdp.datasets.cifar10 import CIFAR10, read_pickle
 from lipdp.errors import InvalidData
 
 

@@ -9,11 +9,9 @@ import pytest
 from PIL import Image
 
 from lipdp.datasets import read_table
+from lipdp.datasets.arrays import StoredArray, read_idx, read_npz
 from lipdp.datasets.cifar10 import CIFAR10
-from lipdp.datasets.idx import read_idx
 from lipdp.datasets.images import image_files, read_images
-from lipdp.datasets.npy import StoredArray
-from lipdp.datasets.npz import read_npz
 from lipdp.errors import InvalidData
 
 X, Y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])

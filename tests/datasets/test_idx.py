@@ -3,7 +3,7 @@ import gzip
 import numpy as np
 import pytest
 
-from lipdp.datasets.idx import read_idx
+from lipdp.datasets.arrays import read_idx
 from lipdp.errors import InvalidData
 
 VALUES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lipdp.datasets.npy import StoredArray
+from lipdp.datasets.arrays import StoredArray
 from lipdp.errors import InvalidData
 
 VALUES = np.arange(30.0).reshape(10, 3)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lipdp.datasets.npz import read_npz
+from lipdp.datasets.arrays import read_npz
 from lipdp.errors import InvalidData
 
 X, Y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lipdp.preprocessing.cells import as_number, as_text, numbers, texts
+from lipdp.preprocessing.values import as_number, as_text, numbers, texts
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
-"""From a layer to a rule, by its type."""
+"""A model's layers by their types, and its graph called again with other layers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import singledispatch, update_wrapper
 from typing import Any
+
+import keras
+
+from lipdp.errors import InvalidState, UnsupportedLayer
 
 _LIBRARIES = ("keras", "lipdp")
 
@@ -33,6 +37,7 @@ class LayerRules:
         return self._rules.register(kind, rule)
 
     def __call__(self, layer: Any) -> Any:
+        """What the rule of the layer's type makes of it."""
         return self._rules.registry[self._type_with_rule(layer)](layer)
 
     def has_rule(self, layer: Any) -> bool:
@@ -56,3 +61,34 @@ def _inherits(kind: type, ancestor: type) -> bool:
 
 def _library(kind: type) -> str:
     return kind.__module__.split(".")[0]
+
+
+def functional(model: keras.Model) -> keras.Model:
+    """The model's graph as an uncompiled plain Functional model.
+
+    Raises:
+        InvalidState: If the model is not built.
+        UnsupportedLayer: If it has no graph.
+    """
+    if not model.built:
+        raise InvalidState(
+            f"The model {model.name!r} has no input shape yet",
+            fix="Call it on data, or start it with keras.Input(shape)",
+        )
+    try:
+        return keras.Model(model.inputs, model.outputs, name=model.name)
+    except (AttributeError, ValueError) as error:
+        raise UnsupportedLayer(
+            f"The model {model.name!r} has no graph that could be rewritten",
+            received=type(model).__name__,
+            fix="Use a Sequential model, or keras.Model(inputs, outputs)",
+        ) from error
+
+
+def call_again(model: keras.Model, call: Callable[..., Any]) -> keras.Model:
+    """The same graph with ``call(layer, *inputs)`` in place of each ``layer(*inputs)``."""
+    return keras.models.clone_model(functional(model), clone_function=_same, call_function=call)
+
+
+def _same(layer: Any) -> Any:
+    return layer

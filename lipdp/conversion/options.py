@@ -1,8 +1,9 @@
-"""Options of a plain layer that its counterpart does not have: named, or refused."""
+"""What a conversion changed, in words, and options that a counterpart does not have."""
 
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -11,6 +12,27 @@ from lipdp.bounds.rules.linear import check_plain_kernel
 from lipdp.bounds.rules.pooling import check_channels_last
 from lipdp.bounds.rules.refusals import is_refused, way_out
 from lipdp.errors import UnsupportedLayer
+
+
+@dataclass(frozen=True)
+class Change:
+    """One layer that a converted model has in another form.
+
+    Attributes:
+        layer: Its name in the given model.
+        was: What it was.
+        now: What stands in its place, in order; empty if nothing does.
+        why: The reason, and what it means.
+    """
+
+    layer: str
+    was: str
+    now: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.layer}: {self.was} -> {' + '.join(self.now) or 'nothing'} ({self.why})"
+
 
 _PRECISE = ("float32", "float64")
 _DECAY = " (a penalty on weights is the optimizer's weight_decay)"
