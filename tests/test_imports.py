@@ -76,3 +76,17 @@ def test_public_names_are_reachable(package):
     assert sorted(set(module.__all__)) == sorted(module.__all__)
     for name in module.__all__:
         assert getattr(module, name) is not None
+
+
+@pytest.mark.parametrize(
+    ("package", "names"),
+    [
+        ("layers", {"LipschitzLayer", "NonExpansiveLayer"}),
+        ("losses", {"LipschitzLoss"}),
+        ("projections", {"Projection"}),
+    ],
+)
+def test_a_file_of_bases_holds_nothing_else_that_can_be_extended(package, names):
+    """Classes of these files state no bounds yet: only they may be subclassed by anyone."""
+    tree = ast.parse(MODULES[f"lipdp.{package}.base"].read_text())
+    assert {node.name for node in tree.body if isinstance(node, ast.ClassDef)} == names

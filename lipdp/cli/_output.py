@@ -11,7 +11,7 @@ Row = Sequence[object]
 
 def emit_json(data: object) -> None:
     """Writes JSON; an infinite float becomes the string "inf"."""
-    from lipdp.results.strict_json import strict_json
+    from lipdp.results.run import strict_json
 
     click.echo(strict_json(data))
 

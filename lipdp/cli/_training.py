@@ -10,8 +10,7 @@ import click
 
 from lipdp.cli import _runs
 from lipdp.cli._group import Interrupted
-from lipdp.cli._listener import PlainListener, listener
-from lipdp.cli._signals import SignalStopper
+from lipdp.cli._progress import PlainListener, SignalStopper, listener
 from lipdp.cli._summary import write_summary
 from lipdp.results.lines import counted
 

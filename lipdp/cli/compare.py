@@ -14,8 +14,7 @@ from lipdp.cli import _output, _runs
 
 if TYPE_CHECKING:
     from lipdp.config import RunConfig
-    from lipdp.reports.cells import Cell
-    from lipdp.reports.estimates import Estimate
+    from lipdp.reports.sections import Cell, Estimate
 
 _METHODS = ("clipless", "dp-sgd", "none")
 
@@ -139,7 +138,7 @@ def command(
 def _interruptible(output: Path, methods: Sequence[str]) -> Iterator[None]:
     """Says what an interruption leaves, and how to go on."""
     from lipdp.cli._group import Interrupted
-    from lipdp.cli._signals import SignalStopper
+    from lipdp.cli._progress import SignalStopper
 
     with SignalStopper() as stopper:
         try:
@@ -160,8 +159,8 @@ def _default_output(run: RunConfig) -> Path:
 
 def _report(folders: Sequence[Path], output: Path, as_json: bool, quiet: bool) -> None:
     from lipdp.reports import load_runs, notes_on_unseen, pareto_files, write_pareto_report
-    from lipdp.reports.grouping import sections
-    from lipdp.reports.unseen import finished_inside
+    from lipdp.reports.loading import finished_inside
+    from lipdp.reports.sections import sections
 
     runs, page = load_runs(folders), output / "compare.html"
     others = [folder for folder in finished_inside(output) if folder not in folders]

@@ -89,7 +89,7 @@ def _rows(section: dict[str, Any]) -> list[_output.Row]:
 
 
 def _interval(accuracy: dict[str, Any]) -> str | None:
-    from lipdp.reports.estimates import Estimate
+    from lipdp.reports.sections import Estimate
 
     found = Estimate(**accuracy).share_interval
     return None if found is None else f"{found[0]:.4f} to {found[1]:.4f}"

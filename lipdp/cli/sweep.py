@@ -84,7 +84,7 @@ def command(
     if as_json:
         click.echo(result.model_dump_json(indent=2))
     elif not quiet:
-        from lipdp.cli._sweep_summary import write_sweep
+        from lipdp.cli._summary import write_sweep
 
         write_sweep(result, where)
     if result.best is None:
@@ -104,8 +104,8 @@ def _refuse(result: SweepResult) -> None:
 
 def _sweep(run: RunConfig, output: Path, silent: bool, **options: object) -> SweepResult:
     from lipdp.cli._group import Interrupted
-    from lipdp.cli._signals import SignalStopper
-    from lipdp.cli._sweep_summary import trial_hearer
+    from lipdp.cli._progress import SignalStopper
+    from lipdp.cli._summary import trial_hearer
 
     with _runs.quiet_start():
         from lipdp.sweep import sweep

@@ -34,7 +34,7 @@ from tensorflow_privacy.privacy.optimizers.dp_optimizer_keras_vectorized import 
 from lipdp import layers, losses, projections
 from lipdp.losses.base import per_row
 from lipdp.privacy import find_sampler
-from lipdp.results.memory import peak_memory_bytes
+from lipdp.results.run import peak_memory_bytes
 
 #: Keras knows the classes of a saved model once their packages are imported.
 REGISTERED = (layers, losses, projections)

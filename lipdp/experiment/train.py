@@ -46,7 +46,7 @@ from lipdp.experiment.trained import Trained
 from lipdp.experiment.unfinished import Unfinished, can_resume, unfinished_config
 from lipdp.reports import write_report
 from lipdp.results import RunResult, Spent
-from lipdp.results.memory import peak_memory_bytes
+from lipdp.results.run import peak_memory_bytes
 from lipdp.training import Model, Sequential, save_for_release, statement_of
 
 _VERSIONED = ("keras", "tensorflow", "jax", "torch", "dp-accounting", "numpy")

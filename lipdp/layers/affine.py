@@ -8,7 +8,8 @@ from typing import Any, final
 import keras
 from keras import ops
 
-from lipdp.layers.base import LinearLayer, LipschitzLayer, positions, sample_shape
+from lipdp.layers.base import LipschitzLayer, positions, sample_shape
+from lipdp.layers.linear import LinearLayer
 from lipdp.numerics import gamma, times
 from lipdp.projections import L2Ball, MaxBall
 from lipdp.setting import Setting

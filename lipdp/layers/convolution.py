@@ -12,8 +12,9 @@ import numpy as np
 from keras import ops
 
 from lipdp.errors import InvalidValue
-from lipdp.layers.base import LinearLayer, sample_shape
+from lipdp.layers.base import sample_shape
 from lipdp.layers.dense import ProjectedInitializer
+from lipdp.layers.linear import LinearLayer
 from lipdp.layers.pooling import check_rank
 from lipdp.layers.windows import Windows, coverage
 from lipdp.numerics import count, gamma, product_slack, times

@@ -8,7 +8,8 @@ from typing import Any, final
 import keras
 from keras import ops
 
-from lipdp.layers.base import LinearLayer, positions, sample_shape
+from lipdp.layers.base import positions, sample_shape
+from lipdp.layers.linear import LinearLayer
 from lipdp.numerics import count, gamma, product_slack, unit_roundoff
 from lipdp.projections import BjorckProjection, FrobeniusProjection, Projection
 from lipdp.setting import Setting

@@ -10,7 +10,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from lipdp.losses.base import ExplicitLoss, check_domain, checked_number, checked_smoothing
+from lipdp.losses.base import check_domain, checked_number, checked_smoothing
+from lipdp.losses.explicit import ExplicitLoss
 from lipdp.losses.labels import class_distribution, probabilities
 from lipdp.numerics import gamma
 

@@ -10,7 +10,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from lipdp.losses.base import ExplicitLoss, check_domain, checked_number
+from lipdp.losses.base import check_domain, checked_number
+from lipdp.losses.explicit import ExplicitLoss
 from lipdp.losses.labels import LARGEST, check_signs, class_distribution, class_signs
 from lipdp.numerics import gamma
 

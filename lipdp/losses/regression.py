@@ -9,7 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from lipdp.losses.base import ExplicitLoss, check_domain, checked_number
+from lipdp.losses.base import check_domain, checked_number
+from lipdp.losses.explicit import ExplicitLoss
 from lipdp.losses.labels import (
     ball_targets,
     check_classes,

@@ -1,9 +1,8 @@
 """Reports a person can read: one HTML file of one run or of several, no private data."""
 
-from lipdp.reports.loading import LoadedRun, load_runs
+from lipdp.reports.loading import LoadedRun, load_runs, notes_on_unseen
 from lipdp.reports.pareto import pareto_files, write_pareto_report
 from lipdp.reports.run import not_private_reason, write_report
-from lipdp.reports.unseen import notes_on_unseen
 
 __all__ = [
     "LoadedRun",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lipdp.privacy import PrivacyLedger, composed
-from lipdp.reports.cells import Section
 from lipdp.reports.loading import LoadedRun
+from lipdp.reports.sections import Section
 
 #: Beyond, numerical convolutions of so many different steps take minutes.
 _MOST_PHASES = 12

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from lipdp.errors import InvalidValue
-from lipdp.reports.cells import Cell, Section
 from lipdp.reports.cost import Cost, section_cost
-from lipdp.reports.grouping import sections
 from lipdp.reports.loading import LoadedRun
-from lipdp.reports.meaning import meaning
-from lipdp.reports.methods import held_out, method_name
-from lipdp.reports.page import environment
+from lipdp.reports.page import (
+    environment,
+    held_out,
+    meaning,
+    method_name,
+    statement_blocks,
+)
 from lipdp.reports.pareto_data import cell_row_interval, to_json, to_table
 from lipdp.reports.pareto_figures import (
     front_figure,
@@ -25,10 +27,9 @@ from lipdp.reports.pareto_figures import (
     shown_levels,
 )
 from lipdp.reports.run import not_private_reason
+from lipdp.reports.sections import Cell, Section, sections
 from lipdp.reports.selection import front, robust_front, spread_out
-from lipdp.reports.statement import statement_blocks
-from lipdp.reports.titles import names, settings_trials, titles
-from lipdp.reports.words import neighbours, summary
+from lipdp.reports.words import names, neighbours, settings_trials, summary, titles
 
 _MOST_MEANINGS = 6
 

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from lipdp.reports.cells import Cell, Section
 from lipdp.reports.cost import Cost
-from lipdp.reports.estimates import CONFIDENCE, Estimate, row_interval
-from lipdp.reports.grouping import part
 from lipdp.reports.loading import LoadedRun
 from lipdp.reports.run import not_private_reason
+from lipdp.reports.sections import CONFIDENCE, Cell, Estimate, Section, part, row_interval
 from lipdp.reports.selection import front, robust_front
-from lipdp.reports.titles import titles
-from lipdp.results.strict_json import strict_json
+from lipdp.reports.words import titles
+from lipdp.results.run import strict_json
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lipdp.reports.cells import Cell, Section
-from lipdp.reports.certified import monitored_radius
-from lipdp.reports.drawing import GREY, LOOKS, finite, new_figure, style, to_svg
-from lipdp.reports.methods import held_out, method_name
-from lipdp.reports.page import number_up
+from lipdp.reports.figures import GREY, LOOKS, finite, monitored_radius, new_figure, style, to_svg
+from lipdp.reports.page import held_out, method_name, number_up
+from lipdp.reports.sections import Cell, Section
 from lipdp.reports.selection import best_by_epsilon, front, spread_out
 
 if TYPE_CHECKING:

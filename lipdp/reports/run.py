@@ -6,12 +6,23 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lipdp.reports.certified import certified_by_radius, monitored_radius
-from lipdp.reports.figures import certificate_figure, noise_figure, training_figure
-from lipdp.reports.meaning import meaning
-from lipdp.reports.methods import held_out, method_steps, method_title, protects_users
-from lipdp.reports.page import environment, plain
-from lipdp.reports.statement import statement_blocks
+from lipdp.reports.figures import (
+    certificate_figure,
+    certified_by_radius,
+    monitored_radius,
+    noise_figure,
+    training_figure,
+)
+from lipdp.reports.page import (
+    environment,
+    held_out,
+    meaning,
+    method_steps,
+    method_title,
+    plain,
+    protects_users,
+    statement_blocks,
+)
 from lipdp.results import RunResult
 
 if TYPE_CHECKING:

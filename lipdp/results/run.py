@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import re
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +20,37 @@ from pydantic import (
 )
 
 from lipdp.errors import InvalidData
+
+
+def peak_memory_bytes() -> int | None:
+    """The largest resident memory of this process so far, or None where nobody counts it.
+
+    Linux' own count of the process is asked first: what ``getrusage`` returns there may be that of
+    the process which started this one.
+    """
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"))
+        if found:
+            return 1024 * int(found[1])
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else 1024 * largest
+
+
+def strict_json(data: object) -> str:
+    """Plain data as indented JSON; floats that JSON lacks are texts such as "inf"."""
+    return json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return str(data) if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def _float_to_json(value: float) -> float | str:

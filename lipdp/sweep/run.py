@@ -14,8 +14,7 @@ from lipdp.errors import InvalidConfig, InvalidState, InvalidValue
 from lipdp.experiment.tensorboard import check_board_of_runs
 from lipdp.privacy import PrivacyLedger
 from lipdp.sweep.claims import drop_unclaimed, tickets
-from lipdp.sweep.costs import claim_of_chosen, cost_notes, cost_of_choosing
-from lipdp.sweep.planned import planned_ledgers
+from lipdp.sweep.costs import claim_of_chosen, cost_notes, cost_of_choosing, planned_ledgers
 from lipdp.sweep.records import (
     Best,
     SweepResult,

@@ -1,6 +1,6 @@
 """Harnesses that anyone can turn on their own parts; each raises ``BoundViolation``."""
 
-from lipdp.testing._report import Tightness
+from lipdp.testing.base import Tightness
 from lipdp.testing.check_layer import check_layer
 from lipdp.testing.check_loss import check_loss
 from lipdp.testing.check_model import check_model

@@ -3,19 +3,167 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
-from lipdp.bounds import adaptive_clips, gradient_bounds
+from lipdp.bounds import adaptive_clips, gradient_bounds, lipschitz_constant, numerical_error
+from lipdp.bounds.probe import GradientProbe, Point
 from lipdp.errors import InvalidValue
-from lipdp.testing._label_kinds import label_kinds
-from lipdp.testing._model_pairs import check_rows, try_pairs
-from lipdp.testing._model_probe import ModelProbe, Rows
-from lipdp.testing._points import adversarial_points, hostile_points, norm, scaled_to
-from lipdp.testing._report import Comparison, Tightness
-from lipdp.testing._weights import assign_projected, copies, push, put_back, restore
+from lipdp.losses.base import per_row
+from lipdp.testing.base import (
+    Comparison,
+    Tightness,
+    adversarial_points,
+    assign_projected,
+    copies,
+    hostile_points,
+    norm,
+    push,
+    put_back,
+    restore,
+    scaled_to,
+)
+from lipdp.testing.check_loss import label_kinds
+
+#: One array for each input of a model.
+Rows = list[np.ndarray]
+
+
+class ModelProbe:
+    """Runs a model on rows, from the same state each time, so that random masks repeat.
+
+    Args:
+        model: A built model of one output.
+        loss: A loss of one value a sample.
+    """
+
+    def __init__(self, model: keras.Model, loss: Any) -> None:
+        self.model, self.loss = model, loss
+        self.variables = list(model.trainable_variables)
+        self.shapes = [tuple(t.shape[1:]) for t in model.inputs]
+        self.whole = ["int" in str(t.dtype) for t in model.inputs]
+        self._state = copies(model.non_trainable_variables)
+        self._points = [Point((1, *shape), _float_type(model)) for shape in self.shapes]
+        self._probe = GradientProbe([*self._points, model], self._function)
+
+    def gradients(self, row: Sequence[np.ndarray], label: np.ndarray) -> tuple[Rows, Rows]:
+        """The loss's gradients of one sample in training mode.
+
+        Args:
+            row: One array of one sample for each input.
+            label: Of shape (1, ...).
+
+        Returns:
+            One array for each input, and one for each trained variable.
+        """
+        self._restore()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for point, value in zip(self._points, row, strict=True):
+                point.assign(np.asarray(value)[None].astype(point.value.dtype))
+            label = np.asarray(label).astype(self.loss.dtype)
+        _, found = self._probe.probe(label)
+        count = len(self._points)
+        return [g[0] for g in found[:count]], found[count:]
+
+    def forward(self, batch: Sequence[np.ndarray]) -> np.ndarray:
+        """Outputs in inference mode, flat, shape (rows, entries)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            arrays = [self._cast(a, i) for i, a in enumerate(batch)]
+        # Compiled, as users predict, and since a search asks for the same shape many times.
+        output = np.asarray(self.model.predict_on_batch(self._nest(arrays)))
+        return output.reshape(len(output), -1)
+
+    def _cast(self, array: np.ndarray, index: int) -> np.ndarray:
+        dtype = self.model.inputs[index].dtype if self.whole[index] else _float_type(self.model)
+        return np.asarray(array).astype(dtype)
+
+    def _restore(self) -> None:
+        restore(self.model.non_trainable_variables, self._state)
+
+    def _nest(self, tensors: list[Any]) -> Any:
+        if isinstance(self.model, keras.Sequential):
+            return tensors[0]
+        return keras.tree.pack_sequence_as(self.model.input, tensors)
+
+    def _function(self, label: Any) -> Any:
+        inputs = self._nest([point.value for point in self._points])
+        logits = self.model(inputs, training=True)
+        return ops.sum(per_row(self.loss.call(label, logits), logits))
+
+
+def _float_type(model: keras.Model) -> str:
+    """The widest of the model's layers."""
+    doubles = any(layer.compute_dtype == "float64" for layer in model.layers)
+    return "float64" if doubles else "float32"
+
+
+_PAIRS = 16
+_STEPS = 24
+
+
+def try_pairs(probe: ModelProbe, row: Rows, result: Comparison, rng: np.random.Generator) -> None:
+    """A random ascent of ``||f(a) - f(b)|| / ||a - b||`` over pairs near a row, close and far.
+
+    Raises:
+        BoundViolation: If a difference is above ``lipschitz_constant`` times the distance, by more
+            than the ``numerical_error`` of both outputs.
+    """
+    constant = lipschitz_constant(probe.model)
+    error = 2.0 * numerical_error(probe.model)
+    if not math.isfinite(constant + error):
+        return
+    ones = [_around(a, 1.0, rng) for a in row]
+    others = [_around(a, 10.0 ** rng.uniform(-2, 0), rng) for a in row]
+    at, best = probe.forward(ones).astype("float64"), np.zeros(_PAIRS)
+    for _ in range(_STEPS):
+        noise = [0.3 * norm(a[0] - b[0]) for a, b in zip(ones, others, strict=True)]
+        new = [_shaken(a, s, rng) for a, s in zip(others, noise, strict=True)]
+        changes = np.linalg.norm(probe.forward(new) - at, axis=1)
+        gaps = _distances(ones, new)
+        for change, gap in zip(changes, gaps, strict=True):
+            result.compare("difference of outputs", change, constant * gap + error)
+        better = changes > best * gaps
+        best = np.where(better, changes / np.maximum(gaps, 1e-300), best)
+        for old, fresh in zip(others, new, strict=True):
+            old[better] = fresh[better]
+
+
+def check_rows(probe: ModelProbe, row: Rows, result: Comparison, rng: np.random.Generator) -> None:
+    """Changes all rows of a batch but the first, and watches the first, bit by bit.
+
+    Raises:
+        BoundViolation: If its output depends on the others.
+    """
+    batch = [_around(a, 1.0, rng) for a in row]
+    before = probe.forward(batch)[0]
+    for value in (0.0, 1e15, np.nan):
+        others = [np.concatenate([a[:1], np.full_like(a[1:], value)]) for a in batch]
+        after = probe.forward(others)[0]
+        if not np.array_equal(before, after, equal_nan=True):
+            result.fail("the output of a row depends on other rows", after)
+
+
+def _distances(ones: Rows, others: Rows) -> np.ndarray:
+    """Of pairs of rows, all inputs together."""
+    squares = [np.square(x - y).reshape(_PAIRS, -1) for x, y in zip(ones, others, strict=True)]
+    return np.sqrt(np.sum(np.concatenate(squares, axis=1), axis=1))
+
+
+def _around(array: np.ndarray, size: float, rng: np.random.Generator) -> np.ndarray:
+    return _shaken(np.stack([array] * _PAIRS), size * max(norm(array), 1e-3), rng)
+
+
+def _shaken(batch: np.ndarray, size: float, rng: np.random.Generator) -> np.ndarray:
+    noise = rng.normal(size=batch.shape)
+    lengths = np.linalg.norm(noise.reshape(len(batch), -1), axis=1)
+    noise *= (size / lengths).reshape(-1, *[1] * (batch.ndim - 1))
+    # In single precision, so that the model sees the numbers whose distance is taken.
+    return (batch + noise).astype("float32").astype("float64")
+
 
 _LABELS = 8
 

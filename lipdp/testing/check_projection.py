@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from lipdp.testing._points import adversarial_weights
-from lipdp.testing._report import Comparison, Tightness
+from lipdp.testing.base import Comparison, Tightness, adversarial_weights
 
 #: Room for the rounding of the singular values that the harness itself computes, in float64.
 _ORACLE_ROUNDING = 1e-12

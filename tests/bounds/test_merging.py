@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from lipdp.bounds import cotangent, engine, gradient_bounds, lipschitz_constant, numerical_error
+from lipdp.bounds import cotangent, gradient_bounds, inference, lipschitz_constant, numerical_error
 from lipdp.bounds.probe import GradientProbe, Point
 from lipdp.errors import LipdpError, UnsupportedLayer
 from lipdp.layers import ActivationClip, BoundedInput, CotangentClip, MaxMin, SpectralDense
@@ -156,7 +156,9 @@ def test_tight_bounds_are_below_simple_ones(name, monkeypatch):
     loss = KantorovichRubinstein()
     tight, constant = gradient_bounds(model, loss).parameters, lipschitz_constant(model)
     monkeypatch.setattr(cotangent.Cotangent, "bound", cotangent.Cotangent.triangle)
-    monkeypatch.setattr(engine, "joint_bound", lambda c: math.hypot(*(part.triangle for part in c)))
+    monkeypatch.setattr(
+        inference, "joint_bound", lambda c: math.hypot(*(part.triangle for part in c))
+    )
     simple = gradient_bounds(model, loss).parameters
     assert all(t <= s * (1 + 1e-12) for t, s in zip(tight, simple, strict=True))
     assert constant <= lipschitz_constant(model) * (1 + 1e-12)

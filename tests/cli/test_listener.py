@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from lipdp.cli._listener import (
+from lipdp.cli._progress import (
     PlainListener,
     TerminalListener,
     bar_columns,

@@ -16,7 +16,7 @@ from tests.small_table import write_table
 ROOT = Path(lipdp.__file__).parent.parent
 LOOP = """
 import time
-from lipdp.cli._signals import SignalStopper
+from lipdp.cli._progress import SignalStopper
 with SignalStopper() as stopper, stopper.watching():
     print("ready", flush=True)
     for step in range(10_000):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lipdp.cli._sweep_summary import trial_line
+from lipdp.cli._summary import trial_line
 from lipdp.sweep import Best, Choosing, Progress, RepeatCost, SweepResult, TrialRecord, cost_notes
 
 SPACE = '\n[sweep.space]\n"training.epochs" = [1, 2]\n'

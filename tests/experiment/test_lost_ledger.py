@@ -153,7 +153,7 @@ def test_the_way_out_says_so_for_good(run):
 
 @pytest.mark.parametrize("damage", ["missing", "cannot be read"])
 def test_what_it_spent_counts_as_unknown(run, damage):
-    from lipdp.reports.unseen import check_all_seen
+    from lipdp.reports.loading import check_all_seen
     from lipdp.sweep.trial import spent_in
 
     output, _, texts = run

@@ -11,7 +11,7 @@ from lipdp.bounds.precision import working_unit
 from lipdp.bounds.rules import bounds_of
 from lipdp.bounds.rules.base import Shapes
 from lipdp.layers.windows import Windows
-from lipdp.testing._layer_probe import LayerProbe
+from lipdp.testing.check_layer import LayerProbe
 
 DTYPE = "float32" if keras.backend.backend() == "jax" else "float64"
 

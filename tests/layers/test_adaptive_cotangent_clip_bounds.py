@@ -11,8 +11,8 @@ from lipdp.errors import UnboundedGradient
 from lipdp.layers import BoundedBias, BoundedInput, CotangentClip, MaxMin, SpectralDense
 from lipdp.layers.clipping import AdaptiveCotangentClip, at_threshold
 from lipdp.losses import MulticlassHinge
-from lipdp.testing._model_probe import ModelProbe
-from lipdp.testing._weights import push
+from lipdp.testing.base import push
+from lipdp.testing.check_model import ModelProbe
 
 LOSS = MulticlassHinge(margin=10.0)
 FACTORS = (1.0, 4.0, 40.0)

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidValue
-from lipdp.privacy import overflow_probability, sampling
+from lipdp.privacy import capacity, overflow_probability
 
 
 def _exact_tail(rows, rate, at_least):
@@ -26,7 +26,7 @@ def _exact_tail(rows, rate, at_least):
 @example(rows=100, share=120, steps=1, log_delta=-5.0)
 def test_the_overflow_of_all_steps_is_a_thousandth_of_delta(rows, share, steps, log_delta):
     rate, delta = share / 120, 10**log_delta
-    found = sampling(rows, rate, steps, delta)
+    found = capacity(rows, rate, steps, delta)
     exact = _exact_tail(rows, rate, found.rows)
     assert exact <= Fraction(found.overflow_probability_per_step)
     assert steps * found.overflow_probability_per_step <= 1e-3 * delta * (1 + 1e-12)
@@ -37,17 +37,17 @@ def test_the_overflow_of_all_steps_is_a_thousandth_of_delta(rows, share, steps, 
 
 def test_the_row_itself_must_fit():
     """With N rows in the batch and capacity N, a neighbour with one row more would not fit."""
-    assert sampling(100, 1.0, 10, 1e-5) == sampling(100, 1.0, 10**6, 1e-9)
-    assert sampling(100, 1.0, 10, 1e-5).rows == 101
-    assert sampling(100, 1.0, 10, 1e-5).overflow_probability_per_step == 0.0
+    assert capacity(100, 1.0, 10, 1e-5) == capacity(100, 1.0, 10**6, 1e-9)
+    assert capacity(100, 1.0, 10, 1e-5).rows == 101
+    assert capacity(100, 1.0, 10, 1e-5).overflow_probability_per_step == 0.0
     assert overflow_probability(100, 1.0, 100) == 1.0
 
 
 def test_a_usual_size():
-    found = sampling(60000, 256 / 60000, 14062, 1e-5)
+    found = capacity(60000, 256 / 60000, 14062, 1e-5)
     assert 360 <= found.rows <= 384
     assert found.rows % 8 == 0
-    assert sampling(60000, 256 / 60000, 0, 1e-5).rows <= found.rows
+    assert capacity(60000, 256 / 60000, 0, 1e-5).rows <= found.rows
 
 
 def test_the_tail_counts_its_first_value():
@@ -62,4 +62,4 @@ def test_the_tail_counts_its_first_value():
 )
 def test_bad_input_is_refused(arguments):
     with pytest.raises(InvalidValue):
-        sampling(*arguments)
+        capacity(*arguments)

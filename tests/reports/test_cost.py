@@ -7,7 +7,7 @@ import pytest
 from lipdp.privacy import PrivacyLedger, composed
 from lipdp.reports import cost as cost_module
 from lipdp.reports.cost import section_cost, together
-from lipdp.reports.grouping import sections
+from lipdp.reports.sections import sections
 
 
 def reference(fields):

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lipdp.reports.estimates import estimate, row_interval
+from lipdp.reports.sections import estimate, row_interval
 
 SHARES = st.floats(0, 1, allow_subnormal=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lipdp.reports.fronts import non_dominated
+from lipdp.reports.selection import non_dominated
 
 SMALL = st.integers(0, 4).map(float)
 

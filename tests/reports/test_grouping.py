@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lipdp.reports.grouping import sections
+from lipdp.reports.sections import sections
 
 
 def no_privacy(fields):

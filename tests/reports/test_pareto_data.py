@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from lipdp.reports.cost import section_cost
-from lipdp.reports.grouping import sections
 from lipdp.reports.pareto_data import to_json, to_table
+from lipdp.reports.sections import sections
 
 
 def no_privacy(fields):

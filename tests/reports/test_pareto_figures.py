@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from lipdp.reports.grouping import sections
 from lipdp.reports.pareto_figures import front_figure, learning_figures
+from lipdp.reports.sections import sections
 
 
 def ticks(svg):

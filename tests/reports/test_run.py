@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lipdp.reports import not_private_reason, write_report
-from lipdp.reports.meaning import meaning
-from lipdp.reports.page import number_up, percent_up
+from lipdp.reports.page import meaning, number_up, percent_up
 from lipdp.results import RunResult
 
 

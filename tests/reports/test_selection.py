@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lipdp.reports.grouping import sections
+from lipdp.reports.sections import sections
 from lipdp.reports.selection import best_by_epsilon, front, robust_front, spread_out
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lipdp.reports.statement import Block, statement_blocks
+from lipdp.reports.page import Block, statement_blocks
 
 
 def words(blocks: list[Block]) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lipdp.reports.grouping import sections
-from lipdp.reports.titles import names, settings_trials, titles
+from lipdp.reports.sections import sections
+from lipdp.reports.words import names, settings_trials, titles
 
 
 def test_sections_of_other_numbers_of_rows_have_titles_that_differ(make_run):

@@ -6,7 +6,7 @@ import pytest
 
 from lipdp.errors import InvalidData
 from lipdp.reports import load_runs, notes_on_unseen
-from lipdp.reports.unseen import failed_ledger
+from lipdp.reports.loading import failed_ledger
 from tests.reports.saving import leave, save, spent
 
 

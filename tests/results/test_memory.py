@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lipdp.results.memory import peak_memory_bytes
+from lipdp.results.run import peak_memory_bytes
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -22,7 +22,7 @@ def test_an_array_shows_in_the_peak_and_stays_there():
 
 def test_a_child_does_not_count_what_its_parent_used():
     large = np.ones(2**26)
-    script = "from lipdp.results.memory import peak_memory_bytes as p; print(p())"
+    script = "from lipdp.results.run import peak_memory_bytes as p; print(p())"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
     )

@@ -1,7 +1,7 @@
 import json
 import math
 
-from lipdp.results.strict_json import strict_json
+from lipdp.results.run import strict_json
 
 
 def test_floats_that_json_lacks_are_texts():

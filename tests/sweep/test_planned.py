@@ -6,7 +6,7 @@ import pytest
 
 from lipdp.config import SweepSection, load_config
 from lipdp.errors import InvalidConfig
-from lipdp.sweep.planned import planned_ledgers
+from lipdp.sweep.costs import planned_ledgers
 from lipdp.sweep.study import Settings
 from tests.small_table import write_table
 

@@ -2,7 +2,7 @@ import pytest
 
 from lipdp.errors import BoundViolation
 from lipdp.layers import BoundedBias, CotangentClip, SpectralDense
-from lipdp.testing._growth import check_growth
+from lipdp.testing.check_layer import check_growth
 
 
 class Rule:

@@ -151,7 +151,7 @@ def _behind(folder: Path) -> InvalidData:
 
 
 def _unfinished(folder: Path) -> _Counted | None:
-    from lipdp.reports.unseen import unfinished_ledger
+    from lipdp.reports.loading import unfinished_ledger
     from lipdp.results.unfinished import unfinished_settings
 
     ledger = unfinished_ledger(folder)
@@ -162,7 +162,7 @@ def _unfinished(folder: Path) -> _Counted | None:
 
 
 def _failed(folder: Path) -> _Counted | None:
-    from lipdp.reports.unseen import failed_ledger
+    from lipdp.reports.loading import failed_ledger
 
     ledger = failed_ledger(folder)
     return None if ledger is None else _Counted(folder, ledger, {}, None, "failed")

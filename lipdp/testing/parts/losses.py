@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lipdp import losses as ls
-from lipdp.testing.parts._part import LossPart
+from lipdp.testing.parts.base import LossPart
 
 _FINITE = (0.5, 3.0)
 

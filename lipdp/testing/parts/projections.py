@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lipdp import projections as ps
-from lipdp.testing.parts._part import ProjectionPart
+from lipdp.testing.parts.base import ProjectionPart
 
 
 def _columns(weight: np.ndarray) -> float:

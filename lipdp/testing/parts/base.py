@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lipdp.testing._report import Tightness
+from lipdp.testing.base import Tightness
 from lipdp.testing.check_layer import check_layer
 from lipdp.testing.check_loss import check_loss
 from lipdp.testing.check_projection import check_projection
