@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from lipdp.config import load_config
-from lipdp.experiment import train
+from lipdp.run import train
 
 RESULTS = Path(__file__).parent / "results"
 MEASURES = ("accuracy", "auroc", "baseline_accuracy", "baseline_auroc", "certified")

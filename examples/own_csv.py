@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from lipdp.config import load_config
-from lipdp.experiment import predict, train
+from lipdp.run import predict, train
 
 SCHEMA = """
 target = "income"

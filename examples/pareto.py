@@ -8,9 +8,9 @@ import logging
 from pathlib import Path
 
 from lipdp.config import load_config
-from lipdp.experiment import train
 from lipdp.privacy import PrivacyLedger, composed
 from lipdp.reports import load_runs, write_pareto_report
+from lipdp.run import train
 
 logging.getLogger("tensorflow").setLevel("ERROR")  # it remarks on every new model
 folder = Path("pareto")

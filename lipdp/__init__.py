@@ -38,7 +38,7 @@ _PACKAGES = frozenset(
         "conversion",
         "datasets",
         "errors",
-        "experiment",
+        "run",
         "layers",
         "losses",
         "models",
@@ -74,7 +74,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
-    if name in _PACKAGES:
+    if name in _PACKAGES or f"lipdp.{name}" in _moved.MOVED:
         return importlib.import_module(f"lipdp.{name}")
     raise AttributeError(f"module 'lipdp' has no attribute {name!r}")
 

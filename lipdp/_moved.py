@@ -15,7 +15,8 @@ from typing import Any
 MOVED: Mapping[str, str] = MappingProxyType(
     {
         "lipdp.bounds.table": "lipdp.bounds.engine",
-        "lipdp.preprocessing.schema": "lipdp.preprocessing.schema",
+        "lipdp.experiment": "lipdp.run",
+        "lipdp.preprocessing.columns": "lipdp.preprocessing.schema",
         "lipdp.privacy._entries": "lipdp.privacy.entries",
         "lipdp.privacy.remarks": "lipdp.privacy.ledger",
     }

@@ -8,15 +8,15 @@ import pytest
 from lipdp.bounds import gradient_bounds, lipschitz_constant
 from lipdp.config import load_config
 from lipdp.datasets import DATASETS
-from lipdp.experiment.build import (
+from lipdp.preprocessing import encoding_from_toml
+from lipdp.run.build import (
     build_budget,
     build_loss,
     build_model,
     build_optimizer,
     check_options,
 )
-from lipdp.experiment.features import features_of
-from lipdp.preprocessing import encoding_from_toml
+from lipdp.run.features import features_of
 
 PATHS = sorted((Path(__file__).parents[1] / "configs").glob("*.toml"))
 

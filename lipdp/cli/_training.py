@@ -16,7 +16,7 @@ from lipdp.results.lines import counted
 
 if TYPE_CHECKING:
     from lipdp.config import RunConfig
-    from lipdp.experiment import TrainOutcome
+    from lipdp.run import TrainOutcome
 
 Start = Callable[[PlainListener | None, SignalStopper], "TrainOutcome"]
 
@@ -32,10 +32,10 @@ def begin(
 ) -> None:
     """Trains by a configuration."""
     with _runs.quiet_start():
-        from lipdp import experiment
+        from lipdp.run import train
 
     def start(ears: PlainListener | None, stopper: SignalStopper) -> TrainOutcome:
-        return experiment.train(
+        return train(
             run,
             output,
             overwrite=overwrite,
@@ -50,10 +50,10 @@ def begin(
 def go_on(output: Path, quiet: bool, as_json: bool, *, ledger_lost: bool) -> None:
     """Goes on with an interrupted run."""
     with _runs.quiet_start():
-        from lipdp import experiment
+        from lipdp.run import resume
 
     def start(ears: PlainListener | None, stopper: SignalStopper) -> TrainOutcome:
-        return experiment.resume(output, ledger_lost=ledger_lost, listener=ears, stopper=stopper)
+        return resume(output, ledger_lost=ledger_lost, listener=ears, stopper=stopper)
 
     _run(start, output, quiet, as_json)
 
@@ -79,11 +79,11 @@ def _run(start: Start, output: Path, quiet: bool, as_json: bool, *, goes_on: boo
 
 
 def _left_behind(output: Path, goes_on: bool) -> str:
-    from lipdp import experiment
+    from lipdp.run import is_unfinished
 
     if not goes_on:
         return "Interrupted. Only the method clipless can go on; steps that ran are spent."
-    if not experiment.is_unfinished(output):
+    if not is_unfinished(output):
         return "Interrupted before the first step: nothing was spent, and nothing is left behind."
     return (
         "Interrupted at once. The steps since the last backup are lost, but not what they cost: "

@@ -31,10 +31,10 @@ def command(
     noise_stddev the noise on the sum; all norms are Euclidean.
     """
     with _runs.quiet_start():
-        from lipdp import experiment
+        from lipdp.run import bounds_table
 
     chosen = [*_runs.data_overrides(data_dir, limit_rows), *overrides]
-    table = experiment.bounds_table(source, chosen)
+    table = bounds_table(source, chosen)
     columns = [name for name in _COLUMNS if name in table]
     rows = [[_plain(value) for value in row] for row in table[columns].itertuples(index=False)]
     if as_json:

@@ -122,7 +122,7 @@ def command(
     base = load_config(config, [*_runs.data_overrides(data_dir, limit_rows), *overrides])
     folder = output or _default_output(base)
     with _runs.quiet_start():
-        from lipdp.experiment.compare import compare, planned_runs
+        from lipdp.run.compare import compare, planned_runs
     runs = planned_runs(base, epsilons, seeds, methods)
     say = (lambda text: None) if quiet or as_json else click.echo
     with _interruptible(folder, methods):

@@ -43,9 +43,9 @@ def command(
     """
     _check_output(output, data, overwrite)
     with _runs.quiet_start():
-        from lipdp import experiment
+        from lipdp.run import predict
 
-    predictions = experiment.predict(run, data)
+    predictions = predict(run, data)
     _write(predictions, output, overwrite)
     if as_json:
         _output.emit_json(

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from lipdp.errors import InvalidConfig, LipdpError
-from lipdp.experiment.bounds import plan_of
 from lipdp.privacy import PrivacyLedger, composed, repeat_and_select
 from lipdp.results.lines import decimals_up
+from lipdp.run.bounds import plan_of
 from lipdp.sweep.records import Choosing, RepeatCost, TrialRecord, chosen
 from lipdp.sweep.space import accounted_settings, trial_config
 from lipdp.sweep.study import SHAPE, Settings

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from lipdp.config import RunConfig
 from lipdp.errors import InvalidConfig, InvalidState, InvalidValue
-from lipdp.experiment.tensorboard import check_board_of_runs
 from lipdp.privacy import PrivacyLedger
+from lipdp.run.callbacks import check_board_of_runs
 from lipdp.sweep.claims import drop_unclaimed, tickets
 from lipdp.sweep.costs import claim_of_chosen, cost_notes, cost_of_choosing, planned_ledgers
 from lipdp.sweep.records import (
@@ -245,7 +245,7 @@ def _best(trials: Sequence[TrialRecord], place: Place, *, measure: bool) -> Best
     folder = place.folder / trial.run
     if not measure or not (folder / "model.keras").is_file():
         return best
-    from lipdp.experiment.held_out import measure_on_test_rows
+    from lipdp.run.evaluate import measure_on_test_rows
 
     test, certified = measure_on_test_rows(folder)
     return best.model_copy(update={"test": test, "certified": certified})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lipdp.config import Range, RunConfig, SweepSection, override_config, parse_toml, toml_value
 from lipdp.errors import InvalidConfig, LipdpError
-from lipdp.experiment.build import check_options
+from lipdp.run.build import check_options
 
 if TYPE_CHECKING:
     import optuna

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lipdp.config import Range, RunConfig, SweepSection
 from lipdp.errors import InvalidState, InvalidValue
-from lipdp.experiment.contents import check_folder_of
 from lipdp.privacy import draw_number_of_runs
+from lipdp.run.folder import check_folder_of
 
 if TYPE_CHECKING:
     import optuna

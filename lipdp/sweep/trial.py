@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from lipdp.config import RunConfig
 from lipdp.errors import InvalidData, InvalidState, LipdpError
-from lipdp.experiment.tensorboard import board_of_run
-from lipdp.experiment.unfinished import forget, spent_by
 from lipdp.privacy import PrivacyLedger
 from lipdp.results import RunResult
 from lipdp.results.unfinished import FAILED_LEDGER
+from lipdp.run.callbacks import board_of_run
+from lipdp.run.unfinished import forget, spent_by
 from lipdp.sweep.claims import MOST_ATTEMPTS, Claim
 from lipdp.sweep.space import Parameters, suggest, trial_config
 from lipdp.sweep.study import Settings
@@ -25,7 +25,7 @@ from lipdp.training.ledger_file import LedgerFile
 if TYPE_CHECKING:
     import optuna
 
-#: What trains: ``lipdp.experiment.train``, or a stand-in for it.
+#: What trains: ``lipdp.run.train``, or a stand-in for it.
 Trainer = Callable[..., Any]
 
 #: Held-out measure of an epoch by which Hyperband stops trials; epochs have no AUROC.

@@ -47,7 +47,7 @@ def _end_with_parent() -> None:
 def _train(*given: Any, **options: Any) -> Any:
     import keras
 
-    from lipdp.experiment import train
+    from lipdp.run import train
 
     try:
         return train(*given, **options)

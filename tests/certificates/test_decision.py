@@ -310,7 +310,7 @@ def test_certified_accuracy_of_labels_and_all_together():
 @pytest.mark.parametrize("name", ["mean_squared_error", "multilabel_binary_crossentropy"])
 def test_a_run_of_rows_with_a_class_refuses_losses_of_other_tasks(name, tmp_path):
     from lipdp.config import load_config
-    from lipdp.experiment import train
+    from lipdp.run import train
 
     with pytest.raises(InvalidConfig, match="one class each"):
         train(load_config(None, [f"loss.name={name}"]), tmp_path / "run")

@@ -48,7 +48,7 @@ class Outcome:
 
 @dataclass
 class FakeExperiment:
-    """Takes the place of ``lipdp.experiment``: records what it is asked for."""
+    """Takes the place of ``lipdp.run``: records what it is asked for."""
 
     fields: dict[str, Any] = field(default_factory=lambda: {**FIELDS})
     baseline: dict[str, float] | None = field(
@@ -120,12 +120,12 @@ def experiment(monkeypatch) -> FakeExperiment:
     import lipdp
 
     fake = FakeExperiment()
-    module = types.ModuleType("lipdp.experiment")
+    module = types.ModuleType("lipdp.run")
     for name in ("train", "resume", "is_unfinished", "predict", "bounds_table"):
         setattr(module, name, getattr(fake, name))
-    monkeypatch.setitem(sys.modules, "lipdp.experiment", module)
+    monkeypatch.setitem(sys.modules, "lipdp.run", module)
     # Not setattr: it would ask the lazy package first and put the stand-in back at the end.
-    monkeypatch.setitem(vars(lipdp), "experiment", module)
+    monkeypatch.setitem(vars(lipdp), "run", module)
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     return fake
 

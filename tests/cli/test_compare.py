@@ -71,9 +71,9 @@ def compared(monkeypatch, experiment):
     import sys
 
     fake = Compared()
-    module = types.ModuleType("lipdp.experiment.compare")
+    module = types.ModuleType("lipdp.run.compare")
     module.compare, module.planned_runs = fake.compare, fake.planned_runs
-    monkeypatch.setitem(sys.modules, "lipdp.experiment.compare", module)
+    monkeypatch.setitem(sys.modules, "lipdp.run.compare", module)
     return fake
 
 

@@ -47,9 +47,9 @@ def test_an_output_that_appears_meanwhile_is_kept(run, experiment, inputs, tmp_p
         (tmp_path / "out.csv").write_text("mine")
         return inner(folder, data)
 
-    import lipdp.experiment
+    import lipdp.run
 
-    monkeypatch.setattr(lipdp.experiment, "predict", slow)
+    monkeypatch.setattr(lipdp.run, "predict", slow)
     result = run("predict", inputs[0], "--data", inputs[1], "-o", "out.csv")
     assert result.exit_code == 2
     assert "already exists" in result.stderr

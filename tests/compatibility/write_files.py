@@ -24,11 +24,11 @@ import lipdp
 from lipdp import layers as ls
 from lipdp._version import __version__
 from lipdp.config import load_config
-from lipdp.experiment import train
 from lipdp.losses import MulticlassHinge
 from lipdp.preprocessing import load_schema
 from lipdp.privacy import Phase, PrivacyLedger, Terms, epsilon
 from lipdp.results import RunResult
+from lipdp.run import train
 from lipdp.testing.parts import LAYERS, LOSSES
 from lipdp.training import save_for_release
 from tests.compatibility.public import public_names
