@@ -54,6 +54,9 @@ class EpochBatches(keras.utils.PyDataset, abc.ABC):
     Args:
         endless: Whether one reader serves all epochs; Keras would start another for each. Several
             replicas of TensorFlow do not end while such a reader is left, at exit neither.
+            TensorFlow's pipelines have a tuning thread whose wake-up may be lost, and then the end
+            of a reader waits for up to a minute, in plain Keras too (seen in one epoch of a
+            hundred): one reader waits once at most.
     """
 
     def __init__(self, *, endless: bool) -> None:

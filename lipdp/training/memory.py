@@ -45,7 +45,9 @@ class HeapReuse(keras.callbacks.Callback):
     whole process: from then on each array above 128 KiB gets new pages from the system and gives
     them back: two fifths of a private step's time for a small network on two cores, and a third for
     a convolutional one, whose arrays are above that rule's 32 MiB in any case. Other backends and C
-    libraries, and settings of the user's own, are left alone.
+    libraries, and settings of the user's own, are left alone. A thread's heap is unmapped once
+    nothing lies in it; to ask for as much room behind it keeps it, which took a step of 512 rows
+    from 163 to 129 ms for a tenth more memory.
 
     Args:
         array_bytes: Expected size of the largest array of a step. Arrays of that size are served

@@ -130,6 +130,7 @@ def affordable(
 
 
 #: Sizes of batches differ by as many rows a device.
+#: TensorFlow's graph and PyTorch take batches padded to such multiples in one trace.
 _STEP = 8
 #: Truncated draws that cost more times the untruncated ones are warned of.
 _FAIR_PRICE = 1.1
