@@ -47,6 +47,7 @@ _PACKAGES = frozenset(
         "projections",
         "reports",
         "results",
+        "statistics",
         "testing",
         "training",
     }

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 #: Imports every module that registers a class.
-_REGISTERS_ALL = "lipdp.training"
+_REGISTERS_ALL = "lipdp.statistics.layers"
 
 
 class _Watcher(MetaPathFinder):

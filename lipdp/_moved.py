@@ -27,12 +27,30 @@ class _Moved(ModuleType):
     """Hands out what the module under the new name holds."""
 
     def __getattr__(self, name: str) -> Any:
-        new = MOVED[self.__name__]
-        found = getattr(importlib.import_module(new), name)
-        if not name.startswith("__"):
-            message = f"{self.__name__} is now {new}: import {name} from there"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return found
+        if name.startswith("__"):
+            return getattr(importlib.import_module(MOVED[self.__name__]), name)
+        return name_that_moved(self.__name__, name, {name: MOVED[self.__name__]}, stacklevel=3)
+
+
+def name_that_moved(
+    module: str, name: str, moved: Mapping[str, str], *, stacklevel: int = 3
+) -> Any:
+    """What a module's ``__getattr__`` answers for a name that lies elsewhere now.
+
+    Args:
+        module: Where the name was looked for.
+        name: The name.
+        moved: By name, the package that has it now.
+        stacklevel: Of the warning, for whoever imports the name.
+
+    Raises:
+        AttributeError: If it did not move.
+    """
+    if name not in moved:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    message = f"{name} is now in {moved[name]}, no longer in {module}: import it from there"
+    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+    return getattr(importlib.import_module(moved[name]), name)
 
 
 class _OldNames(MetaPathFinder, Loader):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from lipdp._moved import name_that_moved
 from lipdp.privacy.access import STREAM, TRAINING, Access
 from lipdp.privacy.accountants import (
     ACCOUNTANTS,
@@ -23,7 +26,6 @@ from lipdp.privacy.calibration import (
     max_steps,
 )
 from lipdp.privacy.entries import Terms
-from lipdp.privacy.kronecker import private_kronecker_whitening
 from lipdp.privacy.ledger import PrivacyLedger
 from lipdp.privacy.phase import POISSON, Draw, Phase
 from lipdp.privacy.sampling import (
@@ -42,11 +44,6 @@ from lipdp.privacy.sampling import (
 from lipdp.privacy.secure_noise import RoundedGaussian, grid_of, largest_sum, rounded_sensitivity
 from lipdp.privacy.selection import composed, draw_number_of_runs, merged, repeat_and_select
 from lipdp.privacy.statement import NOT_COVERED, PrivacyStatement, accountant_library
-from lipdp.privacy.statistics import (
-    private_counts,
-    private_mean_and_scale,
-    private_mean_and_whitening,
-)
 
 __all__ = [
     "ACCOUNTANTS",
@@ -94,11 +91,21 @@ __all__ = [
     "max_steps",
     "merged",
     "overflow_probability",
-    "private_counts",
-    "private_kronecker_whitening",
-    "private_mean_and_scale",
-    "private_mean_and_whitening",
     "repeat_and_select",
     "rounded_sensitivity",
     "truncation_price",
 ]
+
+_MOVED = {
+    name: "lipdp.statistics"
+    for name in (
+        "private_counts",
+        "private_kronecker_whitening",
+        "private_mean_and_scale",
+        "private_mean_and_whitening",
+    )
+}
+
+
+def __getattr__(name: str) -> Any:
+    return name_that_moved(__name__, name, _MOVED)

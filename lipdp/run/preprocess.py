@@ -14,7 +14,7 @@ from lipdp.preprocessing.encodings import AnyEncoding
 from lipdp.privacy import PrivacyLedger
 from lipdp.run.build import build_budget
 from lipdp.run.data import Rows
-from lipdp.training.statistics import (
+from lipdp.statistics.layers import (
     FeatureStatistics,
     PrivateKroneckerWhitening,
     PrivatePreprocessing,

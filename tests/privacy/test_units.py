@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidData
-from lipdp.privacy.statistics import private_mean_and_scale, private_mean_and_whitening
 from lipdp.privacy.units import number_units
+from lipdp.statistics.mechanism import private_mean_and_scale, private_mean_and_whitening
 
 BIG = st.one_of(
     st.integers(0, 3),

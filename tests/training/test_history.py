@@ -13,7 +13,7 @@ from lipdp.errors import BudgetExhausted, InvalidState, InvalidValue, UnsafeSett
 from lipdp.layers import BoundedBias, BoundedInput, MaxMin, SpectralDense
 from lipdp.losses import MulticlassHinge
 from lipdp.privacy import PrivacyLedger
-from lipdp.training import PrivateStandardization
+from lipdp.statistics import PrivateStandardization
 from lipdp.training.ledger_file import LedgerFile
 
 BUDGET = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5)

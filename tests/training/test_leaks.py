@@ -9,11 +9,11 @@ import lipdp
 from lipdp.errors import InvalidData, InvalidState, UnsafeSetting
 from lipdp.layers import BoundedInput, SpectralDense
 from lipdp.losses import MulticlassHinge
+from lipdp.statistics.layers import PrivateStandardization
 from lipdp.training.callbacks import unknown_callbacks
 from lipdp.training.data import check_held_out
 from lipdp.training.gate import StepGate
 from lipdp.training.metrics import check_names
-from lipdp.training.statistics import PrivateStandardization
 
 BUDGET = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5)
 

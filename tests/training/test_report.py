@@ -8,7 +8,7 @@ import pytest
 
 import lipdp
 from lipdp.losses import MulticlassHinge
-from lipdp.training import PrivateStandardization
+from lipdp.statistics import PrivateStandardization
 
 BUDGET = lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5)
 USERS = {"groups": np.arange(200) // 4, "max_examples_per_user": 2}

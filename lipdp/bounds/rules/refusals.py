@@ -53,7 +53,7 @@ _CURES: Mapping[str, str] = MappingProxyType(
         **_for_all(("GroupNormalization", "RMSNormalization", "UnitNormalization"), _NORMALIZATION),
         "Normalization": "Its mean and variance tell about the rows that adapt() saw. If these are"
         " public, use keras.layers.Rescaling(1 / deviation, -mean / deviation); else"
-        " lipdp.training.PrivateStandardization measures them privately",
+        " lipdp.statistics.PrivateStandardization measures them privately",
         "SpectralNormalization": "Its estimate of the norm proves nothing: use"
         " lipdp.layers.SpectralDense or SpectralConv2D, whose kernel stays where its norm is at"
         " most 1",

@@ -9,7 +9,7 @@ beside the sum of the rows, the two factors of a covariance of Kronecker form:
 * the sum of ``X X^T``, over positions: it has the same singular values.
 
 Both are attained at an X of rank one. Matrices are released as their triangle, and units of any
-number of rows contribute a mean, as in ``lipdp/privacy/statistics.py``.
+number of rows contribute a mean, as in ``lipdp/statistics/mechanism.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lipdp.errors import InvalidValue
-from lipdp.privacy.statistics import (
+from lipdp.statistics.mechanism import (
     OfBlock,
     Query,
     Released,

@@ -14,14 +14,10 @@ import numpy as np
 from lipdp.certificates.certify import is_read_by_rows
 from lipdp.errors import InvalidState, InvalidValue, UnsafeSetting
 from lipdp.layers import ActivationClip, BoundedInput
-from lipdp.privacy import (
-    PrivacyBudget,
-    Terms,
-    calibrate_noise_multiplier,
-    private_kronecker_whitening,
-)
+from lipdp.privacy import PrivacyBudget, Terms, calibrate_noise_multiplier
 from lipdp.privacy.phase import is_number
-from lipdp.privacy.statistics import private_mean_and_scale, private_mean_and_whitening, unit_rows
+from lipdp.statistics import private_kronecker_whitening
+from lipdp.statistics.mechanism import private_mean_and_scale, private_mean_and_whitening, unit_rows
 from lipdp.training.model import PrivateTraining
 from lipdp.training.state import STATISTICS_LAYER
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lipdp.errors import InvalidData, InvalidValue
-from lipdp.privacy import statistics
-from lipdp.privacy.statistics import Released, private_counts
+from lipdp.statistics import mechanism
+from lipdp.statistics.mechanism import Released, private_counts
 
 codes_of = st.lists(st.tuples(*[st.integers(-2, 5)] * 3), min_size=1, max_size=6)
 
@@ -22,7 +22,7 @@ def noiseless(monkeypatch):
         kept.extend(queries)
         return [Released(q.values, 1.0) for q in queries]
 
-    monkeypatch.setattr(statistics, "release", fake)
+    monkeypatch.setattr(mechanism, "release", fake)
     return kept
 
 

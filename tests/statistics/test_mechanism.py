@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.privacy import calibrate_noise_multiplier, effective_multiplier, epsilon
-from lipdp.privacy.statistics import (
+from lipdp.statistics.mechanism import (
     clip_rows,
     private_mean_and_scale,
     private_mean_and_whitening,

@@ -8,7 +8,7 @@ import pytest
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.privacy import effective_multiplier
 from lipdp.privacy.secure_noise import grid_of
-from lipdp.privacy.statistics import Query, release
+from lipdp.statistics.mechanism import Query, release
 
 SECURE = pytest.mark.parametrize("secure", [False, True])
 

@@ -11,7 +11,7 @@ import pytest
 import lipdp
 from lipdp.errors import InvalidData, InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import epsilon
-from lipdp.training.statistics import (
+from lipdp.statistics.layers import (
     PrivateStandardization,
     PrivateWhitening,
     statistics_multiplier,

@@ -9,7 +9,7 @@ import pytest
 import lipdp
 from lipdp.errors import InvalidData, InvalidState, InvalidValue, UnsafeSetting
 from lipdp.privacy import epsilon
-from lipdp.training import PrivateKroneckerWhitening
+from lipdp.statistics import PrivateKroneckerWhitening
 
 BUDGET = lipdp.PrivacyBudget(epsilon=4.0, delta=1e-5)
 SHAPE = (3, 4)

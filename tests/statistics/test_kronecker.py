@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lipdp.errors import InvalidData, InvalidValue
-from lipdp.privacy import effective_multiplier, private_kronecker_whitening
-from lipdp.privacy.kronecker import kronecker_queries
-from lipdp.privacy.statistics import clip_rows, release, symmetric, unit_rows
+from lipdp.privacy import effective_multiplier
+from lipdp.statistics import private_kronecker_whitening
+from lipdp.statistics.kronecker import kronecker_queries
+from lipdp.statistics.mechanism import clip_rows, release, symmetric, unit_rows
 
 POSITIONS, CHANNELS = 2, 3
 
