@@ -19,6 +19,7 @@ MOVED: Mapping[str, str] = MappingProxyType(
         "lipdp.preprocessing.columns": "lipdp.preprocessing.schema",
         "lipdp.privacy._entries": "lipdp.privacy.entries",
         "lipdp.privacy.remarks": "lipdp.privacy.ledger",
+        "lipdp.rounding": "lipdp.numerics",
     }
 )
 

@@ -76,9 +76,8 @@ class BoundedBias(LipschitzLayer):
         return self.constraint.bound_of(ops.convert_to_numpy(self.bias))
 
     def _set_norm(self) -> float:
-        present = self._present_norm()
-        trained = bool(self.trainable_variables)
-        return max(present, self.constraint.norm_bound) if trained else present
+        bias = ops.convert_to_numpy(self.bias)
+        return self.constraint.reach(bias, trained=bool(self.trainable_variables))
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

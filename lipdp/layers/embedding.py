@@ -130,12 +130,15 @@ class BoundedEmbedding(LipschitzLayer):
         trained = bool(self.trainable_variables)
         if self.constraint is None and trained:
             return math.inf
-        present = self._present_norm()
-        return max(present, self.constraint.norm_bound) if trained and self.constraint else present
+        return self._ball.reach(ops.convert_to_numpy(self.table), trained=trained)
 
     def _present_norm(self) -> float:
-        ball = self.constraint or ChannelBall(axis=0)
-        return ball.bound_of(ops.convert_to_numpy(self.table))
+        return self._ball.bound_of(ops.convert_to_numpy(self.table))
+
+    @property
+    def _ball(self) -> ChannelBall:
+        """Norms of rows are measured alike without a constraint."""
+        return self.constraint or ChannelBall(axis=0)
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""

@@ -53,7 +53,7 @@ class LinearLayer(LipschitzLayer):
         """Norm of every map that training can visit, a present one outside its set included."""
         if not self.trainable_variables:
             return self.lipschitz(0.0)
-        return max(self.constraint.bound_of(self._present()), self.constraint.norm_bound)
+        return self.constraint.reach(self._present(), trained=True)
 
     def _present(self) -> np.ndarray:
         return np.asarray(ops.convert_to_numpy(self.weight))

@@ -38,6 +38,14 @@ class Projection(Settled, keras.constraints.Constraint):
         A weight is a member of the set if this is at most ``norm_bound``.
         """
 
+    def reach(self, w: np.ndarray, *, trained: bool) -> float:
+        """Bound of the norm of every weight that this one is or, where it is trained, may become.
+
+        A present weight outside the set counts, too: the first step reads it as it is.
+        """
+        present = self.bound_of(w)
+        return max(present, self.norm_bound) if trained else present
+
     def spectral_bound(self, shape: Sequence[int]) -> float:
         """Bound of the spectral norm of every member of a shape; infinite unless one is proved.
 

@@ -12,7 +12,14 @@ from typing import Any
 import keras
 from keras import activations
 
-from lipdp.bounds.rules.base import LayerBounds, Rules, Shapes, Weightless, enlarges, projection_of
+from lipdp.bounds.rules.base import (
+    FiniteInput,
+    LayerBounds,
+    Rules,
+    Shapes,
+    enlarges,
+    projection_of,
+)
 from lipdp.bounds.rules.structure import as_computed
 from lipdp.errors import UnsupportedLayer
 from lipdp.numerics import gamma, times
@@ -261,14 +268,6 @@ def _is_gelu_tanh(function: Any) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class _FiniteInput(Weightless):
-    """A layer whose derivative at NaN and infinity is NaN."""
-
-    def backward_bound(self, x: float, g: float) -> float:
-        return times(self.gain, g) if x < math.inf else math.inf
-
-
 def softmax_bounds(shapes: Shapes) -> LayerBounds:
     """Softmax of each of S positions.
 
@@ -276,7 +275,7 @@ def softmax_bounds(shapes: Shapes) -> LayerBounds:
     ``diag(p) - p p^T`` have absolute sums ``2 p_i (1 - p_i) <= 1/2``, so its norm is at most 1/2.
     """
     root, channels = math.sqrt(shapes.positions), shapes.output[-1]
-    return _FiniteInput(
+    return FiniteInput(
         gain=0.5,
         inference=0.5,
         ceiling=root,
@@ -293,7 +292,7 @@ def _log_softmax_bounds(shapes: Shapes) -> LayerBounds:
     """
     root, channels = math.sqrt(shapes.positions), shapes.output[-1]
     gain = math.sqrt(channels)
-    return _FiniteInput(
+    return FiniteInput(
         gain=gain,
         inference=gain,
         offset=root * gain * math.log(channels),

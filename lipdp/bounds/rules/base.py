@@ -142,6 +142,14 @@ class Weightless:
         return times(self.rounding(unit), self.inference_bound(x))
 
 
+@dataclass(frozen=True)
+class FiniteInput(Weightless):
+    """A layer whose derivative at NaN or infinity is NaN: without a bound of its input, none."""
+
+    def backward_bound(self, x: float, g: float) -> float:
+        return times(self.gain, g) if x < math.inf else math.inf
+
+
 def projection_of(variable: Any) -> Projection | None:
     """The projection that training keeps a weight inside its set by, if there is one.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from lipdp.bounds.rules.base import LayerBounds, Rules, Shapes, Weightless
+from lipdp.bounds.rules.base import FiniteInput, LayerBounds, Rules, Shapes, Weightless
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.windows import Windows, coverage, padded_sum_norm, real_mean_norm
 from lipdp.numerics import times
@@ -90,18 +90,10 @@ def _global_average(layer: Any, shapes: Shapes) -> LayerBounds:
     return Weightless(gain=gain, inference=gain, roundings=positions + 8)
 
 
-@dataclass(frozen=True)
-class _FiniteInput(Weightless):
-    """A layer whose derivative at NaN is NaN, so that an unbounded input has no bound at all."""
-
-    def backward_bound(self, x: float, g: float) -> float:
-        return times(self.gain, g) if x < math.inf else math.inf
-
-
 def _global_max(layer: Any, shapes: Shapes) -> LayerBounds:
     """The derivative selects one entry a channel or shares 1 evenly among m ties: at most 1."""
     check_channels_last(layer)
-    return _FiniteInput()
+    return FiniteInput()
 
 
 def _ranks(name: str, rule: Callable[[Any, Shapes], LayerBounds]) -> dict[type, Any]:
