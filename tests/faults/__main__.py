@@ -3,7 +3,7 @@
 For each fault the working tree is copied, the one file with the snippet is changed, and the tests
 run on the copy. CAUGHT: a test failed. MISSED: all passed. BROKEN: the snippet is not there exactly
 once, or the tests did not run. Beforehand the tests run on an unchanged copy, where they must pass.
-The table is written if all faults are tried.
+With names, the table keeps the rows of the other faults.
 
 Run: python -m tests.faults [NAME ...]
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 import click
 
-from benchmarks.record import RESULTS, markdown, versions, write
+from benchmarks.record import RESULTS, markdown, measured_before, today, versions, write
 from tests.faults.catalogue import FAULTS, Fault, places_of
 
 ROOT = Path(__file__).parents[2]
@@ -155,24 +155,26 @@ def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
 )
 def main(names: tuple[str, ...], results: Path) -> None:
     """Tries all faults, or those of the names; exit code 1 if one is not caught."""
-    faults, cells = chosen(names), {}
+    faults, packages, left = chosen(names), versions(), []
     wrong = unchanged(faults)
     if wrong:
         raise click.ClickException(f"Without any fault a test fails: {wrong}")
-    packages = versions()
+    cells, days = measured_before(results / "faults.json", packages) if names else ({}, {})
     for fault in faults:
         cell = cells[fault.name] = tried(fault)
+        days[fault.name] = today()
         click.echo(f"{cell['verdict']} {fault.name} ({cell['seconds']} s) {cell['by']}")
-        if not names:
-            write(
-                "faults",
-                cells,
-                table(cells),
-                command="python -m tests.faults",
-                packages=packages,
-                folder=results,
-            )
-    left = [name for name, cell in cells.items() if cell["verdict"] != CAUGHT]
+        left += [fault.name] if cell["verdict"] != CAUGHT else []
+        cells = {one.name: cells[one.name] for one in FAULTS if one.name in cells}
+        write(
+            "faults",
+            cells,
+            table(cells),
+            command="python -m tests.faults",
+            packages=packages,
+            folder=results,
+            measured={name: days[name] for name in cells},
+        )
     if left:
         raise click.ClickException(f"Not caught: {', '.join(left)}")
 
