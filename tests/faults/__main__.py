@@ -95,7 +95,7 @@ def run_tests(tests: Sequence[str], folder: Path, most: float) -> tuple[int, str
 
 def first_failure(printed: str) -> str:
     """The node id of the first test that failed; without one, the last line."""
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", printed, re.MULTILINE)
+    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", printed, re.MULTILINE)
     return found[1] if found else (printed.strip().splitlines() or [""])[-1]
 
 

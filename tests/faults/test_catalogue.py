@@ -60,6 +60,7 @@ def test_a_fault_is_put_in_wherever_its_file_lies(tmp_path):
     [
         ("F\nFAILED tests/a.py::test_b[1] - assert 0\nFAILED tests/a.py::test_c\n", "test_b[1]"),
         ("E\nERROR tests/a.py::test_b - OSError\n", "test_b"),
+        ("F\nFAILED tests/a.py::test_b[x and y]\n1 failed\n", "test_b[x and y]"),
         ("no tests ran\n", "no tests ran"),
     ],
 )
