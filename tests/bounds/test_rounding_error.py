@@ -103,3 +103,18 @@ def test_a_cast_between_layers_counts():
         errors[dtype] = numerical_error(keras.Model(x._keras_history.operation.input, moved))
     assert errors["float32"] > 2.0**-24 > errors["float64"]
     assert numerical_error(keras.Model(inputs, keras.layers.Flatten()(inputs))) == 0.0
+
+
+def test_rounding_in_front_of_the_ball_is_added():
+    inputs, ball = keras.Input((2,)), lambda: BoundedInput((2,), radius=4.0)
+    alone = numerical_error(keras.Sequential([inputs, ball()]))
+    behind = numerical_error(keras.Sequential([inputs, keras.layers.Rescaling(1 / 3), ball()]))
+    assert behind >= alone + 4.0 * 2.0**-24
+
+
+def test_an_error_is_multiplied_by_what_follows():
+    ball, dense = BoundedInput((2,), radius=1.0), keras.layers.Dense(2, trainable=False)
+    before = numerical_error(keras.Sequential([ball]))
+    model = keras.Sequential([ball, dense])
+    dense.kernel.assign([[10.0, 0.0], [0.0, 10.0]])
+    assert numerical_error(model) >= 10.0 * (before + 2.0**-24)

@@ -20,7 +20,7 @@ from lipdp.layers import (
     GlobalL2NormPooling,
     SpectralDense,
 )
-from lipdp.losses import MulticlassHinge
+from lipdp.losses import ClippedLoss, MulticlassHinge
 
 K = keras.layers
 LOSS = MulticlassHinge(margin=0.5)
@@ -110,6 +110,23 @@ def test_a_vanished_difference_is_not_certified():
 def test_the_kernels_of_one_layer_multiply_what_was_lost_at_another():
     call = graph_of(separable()).calls[1]
     assert lost_by(call, 1.0) >= HUGE * 2.0**-110
+
+
+def test_each_of_many_entries_may_lose_as_many_products():
+    """``2 N^1.5 e``, multiplied by at most 8: as the proof says."""
+    model = keras.Sequential([BoundedInput((64,), radius=1.0), SpectralDense(64)])
+    call = graph_of(model).calls[1]
+    assert lost_by(call, 1.0) >= 16.0 * 4096**1.5 * 2.0**-126
+
+
+def test_what_a_loss_loses_is_in_the_bounds():
+    """Beside so short a gradient it shows in float64, whose slacks are below 1e-11."""
+    options = {"dtype": "float64"}
+    layers = [BoundedInput((2,), radius=1.0, **options), SpectralDense(2, **options)]
+    model = keras.Sequential([keras.Input((2,), **options), *layers])
+    loss = ClippedLoss(MulticlassHinge(margin=0.5, **options), 1e-12, **options)
+    (bound,) = gradient_bounds(model, loss).parameters
+    assert 1e-9 < bound / 1e-12 - 1.0 < 1e-8
 
 
 def test_squares_that_vanish_count():

@@ -219,6 +219,17 @@ def test_the_error_of_products_counts_in_front_of_a_ceiling(activation):
     assert 1e-3 < gap <= numerical_error(low) + numerical_error(high)
 
 
+@pytest.mark.parametrize("x", [0.1, 0.4, 0.9])
+def test_a_radius_ends_where_its_constant_does(x):
+    """``1 - t^2`` is flat around 0 and falls ever faster: it changes its sign at 1."""
+    inputs = keras.Input((1,))
+    dense = keras.layers.Dense(1)
+    model = keras.Model(inputs, dense(keras.layers.Multiply()([inputs, inputs])))
+    dense.set_weights([np.asarray([[-1.0]]), np.ones(1)])
+    (radius,) = certify(model, np.asarray([[x]], "float32")).radii
+    assert 0.0 < radius <= 1.0 - x
+
+
 def test_constants_of_products_are_those_of_present_norms():
     """The set of free kernels has no norm, and a product needs one of its other factor."""
     inputs = ll.BoundedInput((3,), 2.0)

@@ -133,6 +133,12 @@ class TestEarlierVersion:
         again.merge(PrivacyLedger.from_json(EARLIER[case]))
         assert again.phases == ledger.phases and again.holds(ledger) and ledger.holds(again)
 
+    @pytest.mark.parametrize("version", [1, 3, 6])
+    def test_other_versions_are_refused_whatever_their_fields(self, version):
+        for text in (EARLIER["poisson"], TEXT):
+            with pytest.raises(InvalidData, match="another format"):
+                PrivacyLedger.from_json(_signed({**json.loads(text), "version": version}))
+
     def test_each_version_has_its_own_terms(self):
         earlier, later = json.loads(EARLIER["poisson"]), json.loads(TEXT)
         terms = [content["entries"][0]["terms"] for content in (earlier, later)]

@@ -212,6 +212,12 @@ class TestRepeatAndSelect:
         much = repeat_and_select([_ledger(overflow=1e-9)], 1e-5, mean=10, shape=1).epsilon
         assert much == math.inf
 
+    def test_what_overflow_takes_from_delta_grows_with_the_mean(self):
+        ledger, mean, delta = _ledger(overflow=1e-12), 10, 1e-5
+        some = repeat_and_select([ledger], delta, mean=mean, shape=1).epsilon
+        left = delta - mean * ledger.overflow_delta * (1.0 + math.exp(some))
+        assert repeat_and_select([_ledger()], left, mean=mean, shape=1).epsilon <= some
+
     def test_ends(self):
         nothing = repeat_and_select([[]], 1e-5, mean=10, shape=1)
         assert nothing.epsilon == 0.0

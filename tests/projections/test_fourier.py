@@ -1,6 +1,7 @@
 import itertools
 import math
 from decimal import Decimal, getcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -117,6 +118,13 @@ def test_strides_join_the_frequencies_that_they_cannot_tell_apart(strides, dilat
     true = max(np.linalg.norm(b, 2) for b in blocks) / math.sqrt(math.prod(strides))
     bound = circular_norm_bound(kernel, torus, strides=strides, dilation=dilation)
     assert true * (1.0 - 1e-13) <= bound <= true * (1.0 + 1e-11)
+
+
+def test_small_taps_that_vanish_in_a_sum_count():
+    """Of 1 and many 2^-53 a sum loses many ulp: what is computed from it is no bound."""
+    kernel = np.full((1024, 1, 1), 2.0**-53)
+    kernel[0] = 1.0
+    assert Fraction(circular_norm_bound(kernel, [1024])) >= 1 + Fraction(1023, 2**53)
 
 
 def test_ones_attain_nine():

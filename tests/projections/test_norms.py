@@ -48,6 +48,17 @@ def test_frobenius_bound_is_above_the_exact_norm(w):
     assert Fraction(frobenius_norm_bound(w)) ** 2 >= exact
 
 
+@pytest.mark.parametrize("bound", [spectral_norm_bound, frobenius_norm_bound])
+@pytest.mark.parametrize("shape", [(4096, 1), (1, 4096)])
+def test_small_entries_that_vanish_in_a_sum_count(bound, shape):
+    """Of 1 and many 2^-54 a sum loses more than an ulp: what is computed from it is no bound."""
+    from fractions import Fraction
+
+    w = np.full(4096, 2.0**-27)
+    w[0] = 1.0
+    assert Fraction(bound(w.reshape(shape))) ** 2 >= 1 + Fraction(4095, 2**54)
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1, 7), (40, 40), (100, 30), (30, 100)])
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
 def test_bounds_are_tight(shape, scale):

@@ -26,6 +26,14 @@ def test_epsilon_of_a_fit_is_the_published_value(make_model, rows):
     assert "1.32" in model.privacy_statement() or "1.33" in model.privacy_statement()
 
 
+def test_overflow_of_every_step_is_recorded(make_model, rows):
+    model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))
+    model.fit(*rows, batch_size=20, epochs=2, verbose=0)
+    price = model.plan.capacity.overflow_probability_per_step
+    assert price > 0.0
+    assert model.ledger.overflow_delta == pytest.approx(20 * price, rel=1e-9)
+
+
 @pytest.mark.slow
 def test_mixed_fits_compose(make_model, rows):
     model = make_model(lipdp.PrivacyBudget(noise_multiplier=1.0, delta=1e-5))

@@ -25,6 +25,13 @@ def test_each_variable_gets_its_own_part():
     np.testing.assert_array_equal(np.asarray(noisy[1]), 3.0 * np.arange(6.0, 10.0))
 
 
+@pytest.mark.parametrize("factor", [1.0, 0.7, 1 / 3, 0.1])
+def test_the_factor_of_a_schedule_is_rounded_up(factor):
+    noise = state()
+    noise.set_factor(factor)
+    assert factor <= float(np.asarray(noise.factor)) <= factor * (1.0 + 2.0**-22)
+
+
 @pytest.mark.parametrize("shapes", [[(4,), (2, 3)], [(3, 2), (4,)], [(10,)]])
 def test_other_shapes_of_the_same_size_are_refused(shapes):
     with pytest.raises(InvalidState, match="does not match"):
