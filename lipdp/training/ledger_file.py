@@ -74,18 +74,34 @@ class LedgerFile:
         _sync_folder(self._path.parent)
 
     def remove(self) -> None:
-        """Deletes the file, if there is one."""
-        self._path.unlink(missing_ok=True)
-        self._lock.unlink(missing_ok=True)
+        """Deletes the file, if there is one, when no other process writes it."""
+        if self._path.parent.is_dir():
+            with _locked(self._lock):
+                self._path.unlink(missing_ok=True)
+                self._lock.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Waits for other processes that write; file systems without locks have none."""
-    with path.open("a", encoding="utf-8") as opened:
-        with contextlib.suppress(OSError):
-            fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
+    """Waits for other processes that write; file systems without locks have none.
+
+    Who held the lock may have removed its file meanwhile, and the next one locks another file of
+    that name: only a lock on the file that is there now keeps everybody out.
+    """
+    while True:
+        with path.open("a", encoding="utf-8") as opened:
+            with contextlib.suppress(OSError):
+                fcntl.flock(opened, fcntl.LOCK_EX)
+            if _lies_at(path, opened.fileno()):
+                yield
+                return
+
+
+def _lies_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _make_folder(folder: Path) -> None:

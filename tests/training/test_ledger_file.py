@@ -1,6 +1,7 @@
 """The ledger on disk: durable before each step, whole at every moment, and never rolled back."""
 
 import errno
+import fcntl
 import itertools
 import os
 import shutil
@@ -86,6 +87,30 @@ class TestWriting:
         with pytest.raises(OSError, match="No space"):
             file.write(ledger(2))
         assert file.read().steps == 1
+
+    def test_a_lock_that_was_removed_while_waiting_is_no_lock(self, monkeypatch, tmp_path):
+        """Another process ends its training, and removes its files, while this one waits."""
+        file, lock, waits = LedgerFile(tmp_path / "l.json"), tmp_path / "l.json.lock", []
+        flock = fcntl.flock
+
+        def removed_meanwhile(opened, kind):
+            waits.append(kind)
+            if len(waits) == 1:
+                lock.unlink()
+            flock(opened, kind)
+
+        def written(ledger):
+            with lock.open("a") as other, pytest.raises(BlockingIOError):
+                flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return text(ledger)
+
+        text = PrivacyLedger.to_json
+        monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+        monkeypatch.setattr(PrivacyLedger, "to_json", written)
+        file.write(PrivacyLedger())
+        assert len(waits) == 2 and file.read() is not None
+        file.remove()
+        assert list(tmp_path.iterdir()) == []
 
     def test_files_of_one_stem_do_not_meet(self, monkeypatch, tmp_path):
         files = [LedgerFile(tmp_path / name) for name in ("run.a", "run.b")]
