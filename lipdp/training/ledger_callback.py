@@ -12,6 +12,7 @@ from lipdp.errors import BudgetExhausted, InvalidState, UnsafeSetting
 from lipdp.privacy import PrivacyLedger
 from lipdp.training.ledger_file import LedgerFile
 from lipdp.training.metrics import check_names
+from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan, affordable_accesses
 from lipdp.training.report import remember_limits
 
@@ -99,9 +100,10 @@ class LedgerCallback(keras.callbacks.Callback):
                 received=f"{self._unread} batches were not read",
                 fix="Let a training that was stopped end, and call fit() again",
             )
-        # A callback may have changed the model, or which of its variables are trained.
+        # A callback may have changed which variables are trained, or anything else of the model.
+        if isinstance(self.model.optimizer, PrivateOptimizer):
+            self.model.optimizer.require(self.model.trainable_variables)
         self._gate.check()
-        self.model.optimizer.require(self.model.trainable_variables)
         factor = self._plan.factor_in(epoch)
         self._multiplier = self._plan.noise_multiplier * factor
         self._gate.set_noise(factor)

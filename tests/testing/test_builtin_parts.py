@@ -84,7 +84,7 @@ AUGMENTATIONS = {
 
 
 def test_no_plain_layer_with_a_rule_is_forgotten():
-    known = {*lookup._RULES, *lookup.merging.RULES}
+    known = {*lookup._RULES, *lookup.structure.MERGE_RULES}
     assert {t.__name__ for t in known} <= names(KERAS_LAYERS) | AUGMENTATIONS
     assert all(hasattr(keras.layers, name) for name in names(KERAS_LAYERS))
 
