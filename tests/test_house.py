@@ -85,3 +85,11 @@ def test_every_guarantee_is_named_in_a_docstring_that_people_can_find():
                 assert re.search("Guarantees", ast.get_docstring(node)), node.name
                 stating.add(node.name)
     assert stating == wanted
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_docstrings_stand_alone(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            first = (ast.get_docstring(node) or "").partition(" ")[0]
+            assert first not in {"Of", "Those"}, getattr(node, "name", "the module")

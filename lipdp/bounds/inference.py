@@ -252,7 +252,7 @@ def numerical_error(model: keras.Model, input_norm: float = math.inf) -> float:
 
 
 def _errors(graph: Graph, steps: Sequence[InferenceStep]) -> dict[int, _Error]:
-    """Of each tensor."""
+    """The rounding error of each tensor."""
     errors = dict.fromkeys(graph.inputs, _Error())
     for step in steps:
         given = [

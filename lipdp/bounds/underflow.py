@@ -81,7 +81,7 @@ def lost(entries: int, *gains: float) -> float:
 
 
 def _kernel_norms(layer: Any, norm: Callable[[Any], float]) -> list[float]:
-    """Of a layer of several kernels, which multiplies by one what it lost at another."""
+    """Norms of a layer's kernels: where it has several, one multiplies what another lost."""
     kernels = [v for v in layer.weights if len(v.shape) > 1]
     return [norm(v) for v in kernels] if len(kernels) > 1 else []
 

@@ -193,7 +193,7 @@ class _Margins:
         return _Margins(self.logits[rows], labels, self.task, self.kernel)
 
     def radii(self, bounds: InferenceBounds, error: float | None = None) -> np.ndarray:
-        """Of all rows, at these bounds; at another rounding error if one is given."""
+        """Radii of all rows at these bounds; at another rounding error if one is given."""
         z, y = self.logits, self.labels
         e, rest = bounds.error if error is None else error, bounds.lipschitz_rest
         if self.task == "multilabel":

@@ -64,7 +64,7 @@ class Centering(NonExpansiveLayer):
         return centered(inputs, self.axis)
 
     def rounding(self, unit: float) -> float:
-        """Of the mean and the difference."""
+        """The rounding of the mean and of the difference."""
         return gamma(centering_roundings(self._size), unit)
 
     def get_config(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class CenterNorm(LipschitzLayer):
         return []
 
     def rounding(self, unit: float) -> float:
-        """Of the mean, the difference and the factor."""
+        """The rounding of the mean, the difference and the factor."""
         return gamma(centering_roundings(self._channels) + 2, unit)
 
 

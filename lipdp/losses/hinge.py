@@ -43,7 +43,7 @@ class SignLoss(ExplicitLoss):
         return self.steepest() / math.sqrt(num_outputs)
 
     def rounding(self, logit_bound: float, num_outputs: int, unit: float) -> float:
-        """Of 6 u: f' cast, two products, a division (two, if by reciprocal), the bound's own.
+        """At most 6 u: f' cast, two products, a division (two, if by reciprocal), the bound's own.
 
         A computed label is at most 1, or ``1 + 2 u`` if its division was by reciprocal: its sign at
         most ``1 + 5 u``.

@@ -111,7 +111,7 @@ class Cell:
 
     @cached_property
     def accuracy(self) -> Estimate:
-        """Of the test rows."""
+        """Accuracy on the test rows."""
         return estimate([one.test.accuracy for one in self.results])
 
     @cached_property
@@ -173,7 +173,7 @@ class Section:
 
     @property
     def methods(self) -> list[str]:
-        """Of the private cells, sorted."""
+        """Methods of the private cells, sorted."""
         return sorted({cell.method for cell in self.cells})
 
     def of(self, method: str) -> list[Cell]:
@@ -336,7 +336,7 @@ def _flat(config: dict[str, Any]) -> Iterable[tuple[tuple[str, ...], Any]]:
 
 
 def _differences(keys: Sequence[str]) -> dict[int, dict[str, str]]:
-    """Of each setting, the keys that are not the same in all, with their values as JSON."""
+    """For each setting the keys that are not the same in all, with their values as JSON."""
     found = [json.loads(key) for key in keys]
     names = sorted(set().union(*found))
     texts = [{name: _text(one.get(name)) for name in names} for one in found]

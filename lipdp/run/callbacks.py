@@ -170,7 +170,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Of this session and all before."""
+        """Seconds of this session and of all before."""
         return self._earlier + time.monotonic() - self._started
 
     def keep(self) -> None:

@@ -349,7 +349,7 @@ def _groups(frame: pd.DataFrame, schema: Schema, data: DataSection) -> np.ndarra
 def _split(
     labels: np.ndarray, names: np.ndarray | None, config: RunConfig
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of a user too many training rows are left out, for good, before anything reads them."""
+    """Splits rows; a user's rows beyond the limit are left out before anything reads them."""
     data = config.data
     if names is None or data.max_examples_per_user is None:
         return train_test_split(labels, data.test_fraction, data.split_seed)

@@ -171,7 +171,7 @@ class Training:
         return per_row(self.loss.call(y, logits), logits)
 
     def _measure(self) -> dict[str, float]:
-        """Of the held-out rows."""
+        """Loss and accuracy on the held-out rows."""
         starts = range(0, len(self.y_test), _TEST_ROWS)
         parts = [self.test_logits(np.asarray(self.x_test[i : i + _TEST_ROWS])) for i in starts]
         logits, labels = tf.concat(parts, axis=0), np.asarray(self.y_test)

@@ -148,7 +148,7 @@ def check_rows(probe: ModelProbe, row: Rows, result: Comparison, rng: np.random.
 
 
 def _distances(ones: Rows, others: Rows) -> np.ndarray:
-    """Of pairs of rows, all inputs together."""
+    """Distances of pairs of rows, all inputs together."""
     squares = [np.square(x - y).reshape(_PAIRS, -1) for x, y in zip(ones, others, strict=True)]
     return np.sqrt(np.sum(np.concatenate(squares, axis=1), axis=1))
 

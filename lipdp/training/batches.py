@@ -169,7 +169,7 @@ class PrivateBatches(EpochBatches):
         return x, _gathered(self._y, row_of, taken), taken.astype("float32")
 
     def _own(self, slots: np.ndarray) -> np.ndarray:
-        """Of the slots of a part those that this process reads: all."""
+        """The slots of a part that this process reads: all of them."""
         return slots
 
 

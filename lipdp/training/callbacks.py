@@ -150,7 +150,7 @@ def _beside(backup: Path) -> Path:
 
 
 def _check_alone(backup: Path, path: Path) -> None:
-    """Of two ledgers of one backup nobody would know later which one was ahead."""
+    """Refuses a second ledger of one backup: nobody would know later which one was ahead."""
     beside = _beside(backup)
     if beside.exists() and beside.resolve() != path.resolve():
         raise UnsafeSetting(

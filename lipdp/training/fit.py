@@ -406,7 +406,7 @@ def _flat(callbacks: Any) -> list[keras.callbacks.Callback]:
 
 
 def _rows_at_a_time(plan: TrainingPlan) -> int:
-    """Those that a part of a batch is expected to have, as many for each device."""
+    """Rows that a part of a batch is expected to have, as many for each device."""
     request = plan.request
     rows, devices = request.batch_size * request.rows_per_unit, request.devices.parts
     return -(-rows // (plan.slots.micro_batches * devices)) * devices

@@ -147,7 +147,10 @@ def rows_at_a_time(model: keras.Model, devices: Devices, rows: int) -> int | Non
 
 
 def most_bytes_of_a_row(model: keras.Model) -> int:
-    """Of its inputs together, and of what any layer makes of it; no shape counts as nothing."""
+    """Bytes of a row's inputs together, or of the largest output that a layer makes of it.
+
+    A tensor without a shape counts as nothing.
+    """
     inputs = sum(
         math.prod(given.shape[1:]) * np.dtype(given.dtype).itemsize
         for given in model.inputs

@@ -103,7 +103,7 @@ def _name(metric: Any) -> str:
 
 
 def sums_over_rows(metrics: Any) -> list[str]:
-    """Those of Keras' metrics that grow with the number of rows; its others are means or ratios.
+    """Keras' metrics that grow with the number of rows; its others are means or ratios.
 
     Args:
         metrics: Metrics and their names, in any nest.

@@ -44,7 +44,7 @@ class Seeds:
 
     @classmethod
     def of(cls, seed: int | None) -> Seeds:
-        """Those of the budget's seed."""
+        """Seeds of draws and of noise, made from the budget's seed."""
         return cls(seed, seed, None if seed is None else (seed, 1), seed)
 
 
@@ -229,7 +229,7 @@ class SameWeights(keras.callbacks.Callback):
 
 
 def digest_of_weights(model: keras.Model) -> bytes:
-    """Of all that training changes, but the noise state."""
+    """A digest of all that training changes, but for the noise state."""
     hashed = hashlib.blake2b()
     for variable in (*model.variables, *model.optimizer.inner_optimizer.variables):
         value = np.asarray(ops.convert_to_numpy(variable))
@@ -239,7 +239,7 @@ def digest_of_weights(model: keras.Model) -> bytes:
 
 
 def digest_of_rows(*nests: Any) -> bytes:
-    """Of every row of arrays, or of what is read by rows, in order."""
+    """A digest of every row of arrays, or of what is read by rows, in order."""
     hashed = hashlib.blake2b()
     for values in keras.tree.flatten(nests):
         hashed.update(repr((tuple(values.shape), str(values.dtype))).encode())

@@ -165,7 +165,7 @@ class Unchanged:
 
 
 def _settings() -> tuple[Any, ...]:
-    """Of Keras, those that rules of layers read."""
+    """The settings of Keras that rules of layers read."""
     return (keras.config.image_data_format(),)
 
 

@@ -111,7 +111,7 @@ class Pointwise:
 
 
 def _sigmoid(x: float) -> float:
-    """Of x >= 0."""
+    """The logistic function of a number that is not negative."""
     return 1.0 / (1.0 + math.exp(-x))
 
 
