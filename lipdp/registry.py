@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.abc import InspectLoader
 from typing import Any
 
 from lipdp.errors import UnknownName
@@ -55,10 +55,11 @@ class Registry:
     def _entries(self) -> dict[str, tuple[str, str]]:
         """For each name the module and the object, as the package imports them."""
         spec = importlib.util.find_spec(self.package)
-        text = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+        loader = None if spec is None else spec.loader
+        text = loader.get_source(self.package) if isinstance(loader, InspectLoader) else None
         return {
             _WORDS.sub("_", entry.name).lower(): (node.module, entry.name)
-            for node in ast.walk(ast.parse(text))
+            for node in ast.walk(ast.parse(text or ""))
             if isinstance(node, ast.ImportFrom) and node.module is not None
             if node.module.startswith(f"{self.package}.")
             if node.module != f"{self.package}.base"
