@@ -426,26 +426,7 @@ class SpectralTransposedConvolution(KernelLayer):
 @final
 @keras.saving.register_keras_serializable(package="lipdp")
 class SpectralConv1D(SpectralConvolution):
-    """``conv(x, P) / sqrt(kappa)`` of sequences (n, steps, C), P near orthogonal; no bias.
-
-    The kernel P of shape (*kernel_size, C / groups, filters), read as a matrix of its last axis
-    against all others, has ``||P||_2 <= 1``; kappa is the greatest number of (window, tap) pairs
-    that read one position. The division by the root of kappa, and not by an average over positions,
-    makes the map 1-Lipschitz.
-
-    Args:
-        filters: Channels of the output.
-        kernel_size: Taps, an integer or one for each axis.
-        strides: Distance of two windows, likewise.
-        padding: "same" (zeros around), "valid", "causal" (zeros in front) or "circular".
-        dilation_rate: Distance of two taps, likewise.
-        groups: Blocks of channels that do not mix.
-
-    Guarantees:
-        * Forward and backward it grows no norm; the kernel gradient of a sample has Frobenius
-          norm at most (input norm) (cotangent norm).
-        * The kernel is inside its set from the start and after every update.
-    """
+    """As ``SpectralConv2D``, of sequences (n, steps, C); ``padding`` may be "causal", too."""
 
     rank = 1
     paddings = ("same", "valid", "causal", "circular")
@@ -465,7 +446,8 @@ class SpectralConv2D(SpectralConvolution):
         filters: Channels of the output.
         kernel_size: Taps, an integer or one for each axis.
         strides: Distance of two windows, likewise.
-        padding: "same" (zeros around), "valid" or "circular".
+        padding: "same" (zeros around), "valid" or "circular"; of sequences "causal" (zeros in
+            front), too.
         dilation_rate: Distance of two taps, likewise.
         groups: Blocks of channels that do not mix.
 
@@ -481,26 +463,7 @@ class SpectralConv2D(SpectralConvolution):
 @final
 @keras.saving.register_keras_serializable(package="lipdp")
 class SpectralConv3D(SpectralConvolution):
-    """``conv(x, P) / sqrt(kappa)`` of volumes (n, depth, rows, columns, C); no bias.
-
-    The kernel P of shape (*kernel_size, C / groups, filters), read as a matrix of its last axis
-    against all others, has ``||P||_2 <= 1``; kappa is the greatest number of (window, tap) pairs
-    that read one position. The division by the root of kappa, and not by an average over positions,
-    makes the map 1-Lipschitz.
-
-    Args:
-        filters: Channels of the output.
-        kernel_size: Taps, an integer or one for each axis.
-        strides: Distance of two windows, likewise.
-        padding: "same" (zeros around), "valid" or "circular".
-        dilation_rate: Distance of two taps, likewise.
-        groups: Blocks of channels that do not mix.
-
-    Guarantees:
-        * Forward and backward it grows no norm; the kernel gradient of a sample has Frobenius
-          norm at most (input norm) (cotangent norm).
-        * The kernel is inside its set from the start and after every update.
-    """
+    """As ``SpectralConv2D``, of volumes (n, depth, rows, columns, C)."""
 
     rank = 3
 
@@ -508,22 +471,7 @@ class SpectralConv3D(SpectralConvolution):
 @final
 @keras.saving.register_keras_serializable(package="lipdp")
 class SpectralConv1DTranspose(SpectralTransposedConvolution):
-    """The transpose of ``conv(., P) / sqrt(kappa)`` of sequences: upsampling by strides; no bias.
-
-    The kernel P of shape (*kernel_size, filters, C), read as a matrix of its last axis against all
-    others, has ``||P||_2 <= 1``; kappa is that of the convolution that is transposed.
-
-    Args:
-        filters: Channels of the output.
-        kernel_size: Taps, an integer or one for each axis.
-        strides: Output positions for each input position, likewise.
-        padding: "same" or "valid", of the convolution that is transposed.
-
-    Guarantees:
-        * Forward and backward it grows no norm; the kernel gradient of a sample has Frobenius
-          norm at most (input norm) (cotangent norm).
-        * The kernel is inside its set from the start and after every update.
-    """
+    """As ``SpectralConv2DTranspose``, of sequences (n, steps, C)."""
 
     rank = 1
 
@@ -554,22 +502,7 @@ class SpectralConv2DTranspose(SpectralTransposedConvolution):
 @final
 @keras.saving.register_keras_serializable(package="lipdp")
 class SpectralConv3DTranspose(SpectralTransposedConvolution):
-    """The transpose of ``conv(., P) / sqrt(kappa)`` of volumes: upsampling by strides; no bias.
-
-    The kernel P of shape (*kernel_size, filters, C), read as a matrix of its last axis against all
-    others, has ``||P||_2 <= 1``; kappa is that of the convolution that is transposed.
-
-    Args:
-        filters: Channels of the output.
-        kernel_size: Taps, an integer or one for each axis.
-        strides: Output positions for each input position, likewise.
-        padding: "same" or "valid", of the convolution that is transposed.
-
-    Guarantees:
-        * Forward and backward it grows no norm; the kernel gradient of a sample has Frobenius
-          norm at most (input norm) (cotangent norm).
-        * The kernel is inside its set from the start and after every update.
-    """
+    """As ``SpectralConv2DTranspose``, of volumes (n, depth, rows, columns, C)."""
 
     rank = 3
 

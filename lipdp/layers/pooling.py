@@ -191,20 +191,7 @@ def _padding(padding: Any) -> str:
 @final
 @keras.saving.register_keras_serializable(package="lipdp")
 class L2NormPooling1D(L2NormPooling):
-    """Euclidean norm of each window and channel of (steps, C).
-
-    Its derivative is finite everywhere and 0 at an all-zero window. Norms below 2^-50 (2^-400 in
-    float64) are squared instead of rooted, to that end.
-
-    Args:
-        pool_size: Window, an integer.
-        strides: Distance of two windows; the window itself if None.
-        padding: "valid", or "same": zeros around.
-
-    Guarantees:
-        * ``||y|| <= sqrt(kappa) ||x||`` and the Jacobian is at most ``sqrt(kappa)``, kappa the
-          greatest number of windows that read one position: 1 where windows do not overlap.
-    """
+    """As ``L2NormPooling2D``, of sequences (steps, C)."""
 
     rank = 1
 
@@ -233,20 +220,7 @@ class L2NormPooling2D(L2NormPooling):
 @final
 @keras.saving.register_keras_serializable(package="lipdp")
 class L2NormPooling3D(L2NormPooling):
-    """Euclidean norm of each window and channel of (depth, rows, columns, C).
-
-    Its derivative is finite everywhere and 0 at an all-zero window. Norms below 2^-50 (2^-400 in
-    float64) are squared instead of rooted, to that end.
-
-    Args:
-        pool_size: Window, an integer or one for each axis.
-        strides: Distance of two windows; the window itself if None.
-        padding: "valid", or "same": zeros around.
-
-    Guarantees:
-        * ``||y|| <= sqrt(kappa) ||x||`` and the Jacobian is at most ``sqrt(kappa)``, kappa the
-          greatest number of windows that read one position: 1 where windows do not overlap.
-    """
+    """As ``L2NormPooling2D``, of volumes (depth, rows, columns, C)."""
 
     rank = 3
 
@@ -254,20 +228,7 @@ class L2NormPooling3D(L2NormPooling):
 @final
 @keras.saving.register_keras_serializable(package="lipdp")
 class ScaledAveragePooling1D(ScaledAveragePooling):
-    """Average of each window of (steps, C), over the norm of averaging.
-
-    Where windows do not overlap it is ``sqrt(k)`` times the mean of k elements, while plain average
-    pooling shrinks everything by ``1 / sqrt(k)`` at least.
-
-    Args:
-        pool_size: Window, an integer.
-        strides: Distance of two windows; the window itself if None.
-        padding: "valid", or "same": zeros around, which count as elements.
-
-    Guarantees:
-        * The map is linear and 1-Lipschitz, and exactly so: some input keeps its norm, if axes of
-          overlapping windows have at most 512 positions.
-    """
+    """As ``ScaledAveragePooling2D``, of sequences (steps, C)."""
 
     rank = 1
 
@@ -296,20 +257,7 @@ class ScaledAveragePooling2D(ScaledAveragePooling):
 @final
 @keras.saving.register_keras_serializable(package="lipdp")
 class ScaledAveragePooling3D(ScaledAveragePooling):
-    """Average of each window of (depth, rows, columns, C), over the norm of averaging.
-
-    Where windows do not overlap it is ``sqrt(k)`` times the mean of k elements, while plain average
-    pooling shrinks everything by ``1 / sqrt(k)`` at least.
-
-    Args:
-        pool_size: Window, an integer or one for each axis.
-        strides: Distance of two windows; the window itself if None.
-        padding: "valid", or "same": zeros around, which count as elements.
-
-    Guarantees:
-        * The map is linear and 1-Lipschitz, and exactly so: some input keeps its norm, if axes of
-          overlapping windows have at most 512 positions.
-    """
+    """As ``ScaledAveragePooling2D``, of volumes (depth, rows, columns, C)."""
 
     rank = 3
 
