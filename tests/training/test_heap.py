@@ -21,11 +21,11 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 import keras, numpy as np
 import lipdp
 from lipdp import layers as ll
-from lipdp.training import heap
+from lipdp.training import memory
 
 which, shape, layers, rows, batch = sys.argv[1], *map(eval, sys.argv[2:])
 if which == "without":
-    heap.serve_from_heap = lambda largest, environment: False
+    memory.serve_from_heap = lambda largest, environment: False
 
 class Faults(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
