@@ -1,10 +1,9 @@
-"""What ``fit`` was asked for, and how it becomes Keras' own fit."""
+"""What ``fit`` was asked for, and how it becomes the arguments of Keras' own."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +34,8 @@ from lipdp.training.data import (
 )
 from lipdp.training.devices import Devices, devices_of
 from lipdp.training.gate import StepGate
-from lipdp.training.ledger_callback import LedgerCallback, RemoveLedgerFile
-from lipdp.training.ledger_file import KnownBackup, LedgerFile
+from lipdp.training.ledger_callback import LedgerCallback
+from lipdp.training.ledger_file import KnownBackup, LedgerFile, RemoveLedgerFile
 from lipdp.training.memory import HeapReuse, most_bytes_of_a_row, rows_at_a_time
 from lipdp.training.metrics import sums_over_rows
 from lipdp.training.noise import HostNoise, PlainHostNoise, SecureNoise
@@ -50,105 +49,153 @@ from lipdp.training.processes import (
     digest_of_weights,
     processes_of,
 )
-from lipdp.training.rehearsal import rehearse
+from lipdp.training.report import EpsilonLog
 from lipdp.training.settings import check_model
 from lipdp.training.state import PrivateState
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """What ``fit`` was told about sizes.
+class FitRequest:
+    """What a private ``fit`` was asked for; its arguments are described there."""
 
-    Attributes:
-        batch_size: Expected units of a batch.
-        micro_batch_size: Most rows that are processed at a time; None for ``rows_at_a_time``.
-        epochs: Number of the epoch to stop before.
-        initial_epoch: Number of the first epoch.
-    """
-
+    x: Any
+    y: Any
     batch_size: int
     micro_batch_size: int | None
+    groups: Any
+    max_examples_per_user: int | None
+    ledger_file: Any
     epochs: int
+    callbacks: Any
+    validation_split: float
+    validation_data: Any
+    validation_batch_size: int | None
     initial_epoch: int = 0
 
 
-def prepare_batches(
-    model: keras.Model,
-    state: PrivateState,
-    x: Any,
-    y: np.ndarray,
-    units: Units,
-    sizes: Sizes,
-    processes: Processes,
-) -> PrivateBatches:
-    """Makes the plan, arms the optimizer with it and returns the sampled batches.
+@dataclass(frozen=True)
+class PreparedFit:
+    """A private ``fit`` of which no step has run yet.
 
-    Args:
-        model: A model compiled with a budget.
-        state: What the model remembers; takes the plan.
+    Attributes:
+        plan: What it is going to do.
+        gate: Lets its steps run.
+        batches: Draws its rows.
+        options: Arguments of Keras' ``fit``.
+    """
+
+    plan: TrainingPlan
+    gate: StepGate
+    batches: PrivateBatches | StreamBatches
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DrawnRows:
+    """Rows in arrays, of which units are drawn.
+
+    Attributes:
         x: Inputs, shape (N, ...), or a nest of such arrays.
         y: Targets, shape (N, ...).
         units: What is drawn, and its rows.
-        sizes: Batch size and epochs.
-        processes: Those that train.
+    """
+
+    x: Any
+    y: np.ndarray
+    units: Units
+
+    def __len__(self) -> int:
+        """Units, N."""
+        return len(self.units)
+
+
+def prepare_fit(model: keras.Model, state: PrivateState, asked: FitRequest) -> PreparedFit:
+    """Makes the plan, arms the optimizer with it and hands out what Keras' ``fit`` needs.
+
+    Args:
+        model: A model compiled with a budget.
+        state: What the model remembers; its ledger takes what earlier runs wrote.
+        asked: The arguments of ``fit``.
 
     Raises:
         LipdpError: If anything has no proof, or nothing is left of the budget.
     """
-    if not model.built:
-        model.build((None, *x.shape[1:]))
-        # Its variables are new, and remember the ledger from here on.
-        state.gather(model)
-    check_row_shape(model, keras.tree.flatten(x)[0].shape[1:])
-    model.loss.check_labels(y, int(model.output_shape[-1]))
+    callbacks = _flat(asked.callbacks)
+    state.remember_callbacks(unknown_callbacks(callbacks))
+    # A ledger that was loaded since then may count under another adjacency.
+    state.set_budget(state.budget)
+    state.gather(model)
+    path = ledger_path(callbacks, asked.ledger_file)
+    file = None if path is None else LedgerFile(path)
+    found = _continue_from(file, state)
+    # No process writes the file before all have read it: here each waits for the others.
+    processes = processes_of(model, state.budget, callbacks, _held_out_sums(state, asked))
+    state.ledger.begin_session(processes.seeds.session)
+    rows, validation = _rows(model, state, asked, processes)
+    plan = _planned(model, state, asked, rows, processes)
+    gate = _armed(model, plan, processes.seeds.noise)
+    batches = batches_of(rows, plan, processes)
+    at_a_time = _rows_at_a_time(plan)
+    ours = [
+        LedgerCallback(plan, gate, file if processes.is_first else None, batches.parts_per_epoch),
+        EpsilonLog(plan),
+        *([SameWeights(processes)] if processes.several else []),
+        HeapReuse(at_a_time * most_bytes_of_a_row(model)),
+    ]
+    behind: list[keras.callbacks.Callback] = []
+    if path is not None and has_remote_backup(callbacks):
+        behind.append(KnownBackup(state.ledger, path, found=found))
+    if file is not None and asked.ledger_file is None and deletes_backup(callbacks):
+        behind.append(RemoveLedgerFile(file))
+    options = {
+        "x": batches,
+        "epochs": asked.epochs,
+        "initial_epoch": asked.initial_epoch,
+        "steps_per_epoch": batches.steps_per_epoch,
+        # The parts of a batch come in order; which rows a batch holds is random already.
+        "shuffle": False,
+        "callbacks": [*ours, *callbacks, *behind],
+        "validation_data": validation,
+        "validation_batch_size": asked.validation_batch_size or at_a_time,
+    }
+    return PreparedFit(plan, gate, batches, options)
+
+
+def batches_of(
+    rows: DrawnRows | RowStream, plan: TrainingPlan, processes: Processes
+) -> PrivateBatches | StreamBatches:
+    """What draws the rows as planned, in padded batches.
+
+    Args:
+        rows: In arrays, or a stream, which cannot be drawn at random.
+        plan: What is going to be done.
+        processes: Those that train; of a stream this one alone.
+    """
+    endless = plan.mechanism.replicas == 1
+    if isinstance(rows, RowStream):
+        return StreamBatches(rows, plan.expected_batch_size, plan.slots, endless=endless)
     if processes.several:
-        # Before the plan, which might refuse the ledger of one process alone.
-        processes.check(ledger=_spent(state.ledger), **_data(x, y, units))
-    plan = _planned(model, state, len(units), sizes, units, processes)
-    if processes.several:
-        return SharedBatches(x, y, units, plan, processes)
+        return SharedBatches(rows.x, rows.y, rows.units, plan, processes)
     return PrivateBatches(
-        x,
-        y,
-        units,
+        rows.x,
+        rows.y,
+        rows.units,
         plan.sampler,
         slots=plan.slots,
         seed=plan.budget.seed,
-        endless=plan.mechanism.replicas == 1,
+        endless=endless,
     )
-
-
-def prepare_stream(
-    model: keras.Model, state: PrivateState, stream: RowStream, sizes: Sizes, processes: Processes
-) -> StreamBatches:
-    """The same for rows that cannot be drawn at random.
-
-    Args:
-        model: A built model compiled with a budget.
-        state: What the model remembers; takes the plan.
-        stream: The rows, with labels that were checked.
-        sizes: Batch size and epochs.
-        processes: This one alone.
-
-    Raises:
-        LipdpError: If anything has no proof, or nothing is left of the budget.
-    """
-    plan = _planned(model, state, len(stream), sizes, None, processes)
-    endless = plan.mechanism.replicas == 1
-    return StreamBatches(stream, sizes.batch_size, plan.slots, endless=endless)
 
 
 def _planned(
     model: keras.Model,
     state: PrivateState,
-    count: int,
-    sizes: Sizes,
-    units: Units | None,
+    asked: FitRequest,
+    rows: DrawnRows | RowStream,
     processes: Processes,
 ) -> TrainingPlan:
     if state.budget is None:
         raise InvalidState("The model has no privacy budget", fix="Compile with privacy=...")
-    state.gate = None
     check_model(model)
     if model.optimizer.built:
         model.optimizer.require(model.trainable_variables)
@@ -158,29 +205,27 @@ def _planned(
         model.optimizer.watch(adaptive_clips(model))
     devices = devices_of(model)
     enter_constraint_sets(model.trainable_variables)
+    units = rows.units if isinstance(rows, DrawnRows) else None
     rows_per_unit = 1 if units is None else units.most_rows
     request = Request(
-        num_units=count,
-        batch_size=sizes.batch_size,
-        epochs=sizes.epochs,
-        initial_epoch=sizes.initial_epoch,
+        num_units=len(rows),
+        batch_size=asked.batch_size,
+        epochs=asked.epochs,
+        initial_epoch=asked.initial_epoch,
         rows_per_unit=rows_per_unit,
         unit="row" if units is None else units.word,
         micro_batch_size=(
-            rows_at_a_time(model, devices, sizes.batch_size * rows_per_unit)
-            if sizes.micro_batch_size is None
-            else sizes.micro_batch_size
+            rows_at_a_time(model, devices, asked.batch_size * rows_per_unit)
+            if asked.micro_batch_size is None
+            else asked.micro_batch_size
         ),
         devices=devices,
         static_shapes=bool(model.jit_compile),
         stream=units is None,
     )
-    state.plan = plan = make_plan(model, model.loss, state.budget, state.ledger, request)
+    plan = make_plan(model, model.loss, state.budget, state.ledger, request)
     if processes.several:
         processes.check(**_planned_alike(model, plan))
-    state.gate = _armed(model, plan, processes.seeds.noise)
-    # The noise is part of the traced step, and so is what a layer was: a new plan needs new traces.
-    model.train_function = model.test_function = None
     return plan
 
 
@@ -239,155 +284,86 @@ def _host_noise(model: keras.Model, plan: TrainingPlan, seed: int | None) -> Hos
 _ARRAYS = (np.ndarray, list, tuple, dict, str, keras.utils.PyDataset)
 
 
-@dataclass(frozen=True)
-class FitRequest:
-    """The arguments of a private ``fit``; see there."""
-
-    x: Any
-    y: Any
-    batch_size: int
-    micro_batch_size: int | None
-    groups: Any
-    max_examples_per_user: int | None
-    ledger_file: Any
-    epochs: int
-    callbacks: Any
-    validation_split: float
-    validation_data: Any
-    validation_batch_size: int | None
-    initial_epoch: int = 0
-
-    def prepare(self, model: keras.Model, state: PrivateState) -> dict[str, Any]:
-        """Makes everything ready and returns the arguments of Keras' ``fit``."""
-        callbacks = _flat(self.callbacks)
-        state.remember_callbacks(unknown_callbacks(callbacks))
-        # A ledger that was loaded since then may count under another adjacency.
-        state.set_budget(state.budget)
+def _rows(
+    model: keras.Model, state: PrivateState, asked: FitRequest, processes: Processes
+) -> tuple[DrawnRows | RowStream, Any]:
+    """The rows to train on, checked against the model, and the held-out ones."""
+    check_held_out((asked.x, asked.y), asked.validation_data)
+    if asked.y is None and hasattr(asked.x, "__iter__") and not isinstance(asked.x, _ARRAYS):
+        return _stream(model, state, asked, processes), asked.validation_data
+    x, y, validation = _arrays(model, asked)
+    if processes.several:
+        processes.check(held_out_rows=_outline(validation, asked.validation_batch_size))
+    units = _units(asked, len(y), processes.seeds.units)
+    if not model.built:
+        model.build((None, *x.shape[1:]))
+        # Its variables are new, and remember the ledger from here on.
         state.gather(model)
-        path = ledger_path(callbacks, self.ledger_file)
-        file = None if path is None else LedgerFile(path)
-        found = _continue_from(file, state)
-        # No process writes the file before all have read it: here each waits for the others.
-        processes = processes_of(model, state.budget, callbacks, self._held_out_sums(state))
-        state.ledger.begin_session(processes.seeds.session)
-        batches, validation = self._batches(model, state, processes)
-        if state.plan is None or state.gate is None:
-            raise InvalidValue("The plan is missing")
-        with _open_gate(state):
-            rehearse(model, batches.outline, replicas=state.plan.mechanism.replicas)
-        rows = _rows_at_a_time(state.plan)
-        return {
-            "x": batches,
-            "epochs": self.epochs,
-            "initial_epoch": self.initial_epoch,
-            "steps_per_epoch": batches.steps_per_epoch,
-            # The parts of a batch come in order; which rows a batch holds is random already.
-            "shuffle": False,
-            "callbacks": [
-                LedgerCallback(
-                    state.plan,
-                    state.gate,
-                    file if processes.is_first else None,
-                    batches.parts_per_epoch,
-                ),
-                *([SameWeights(processes)] if processes.several else []),
-                HeapReuse(rows * most_bytes_of_a_row(model)),
-                *callbacks,
-                *(
-                    [KnownBackup(state.ledger, path, found=found)]
-                    if path is not None and has_remote_backup(callbacks)
-                    else []
-                ),
-                *self._after_backup(callbacks, file),
-            ],
-            "validation_data": validation,
-            "validation_batch_size": self.validation_batch_size or rows,
-        }
+    check_row_shape(model, keras.tree.flatten(x)[0].shape[1:])
+    model.loss.check_labels(y, int(model.output_shape[-1]))
+    if processes.several:
+        # Before the plan, which might refuse the ledger of one process alone.
+        processes.check(ledger=_spent(state.ledger), **_data(x, y, units))
+    return DrawnRows(x, y, units), validation
 
-    def _held_out_sums(self, state: PrivateState) -> list[str]:
-        if self.validation_data is None and not self.validation_split:
-            return []
-        names = ("metrics", "weighted_metrics")
-        return sums_over_rows([state.compile_arguments.get(name) for name in names])
 
-    def _after_backup(
-        self, callbacks: Sequence[keras.callbacks.Callback], file: LedgerFile | None
-    ) -> list[keras.callbacks.Callback]:
-        if file is None or self.ledger_file is not None or not deletes_backup(callbacks):
-            return []
-        return [RemoveLedgerFile(file)]
-
-    def _batches(
-        self, model: keras.Model, state: PrivateState, processes: Processes
-    ) -> tuple[Any, Any]:
-        check_held_out((self.x, self.y), self.validation_data)
-        sizes = Sizes(self.batch_size, self.micro_batch_size, self.epochs, self.initial_epoch)
-        if self.y is None and hasattr(self.x, "__iter__") and not isinstance(self.x, _ARRAYS):
-            stream = self._stream(model, state, processes)
-            return prepare_stream(model, state, stream, sizes, processes), self.validation_data
-        rows, targets, validation = self._data(model)
-        if processes.several:
-            processes.check(held_out_rows=_outline(validation, self.validation_batch_size))
-        units = self._units(len(targets), processes.seeds.units)
-        return prepare_batches(model, state, rows, targets, units, sizes, processes), validation
-
-    def _stream(self, model: keras.Model, state: PrivateState, processes: Processes) -> RowStream:
-        if processes.several:
-            raise InvalidData(
-                "Several processes cannot tell whether a stream brings them the same rows",
-                received=type(self.x).__name__,
-                fix="Pass arrays, or train in one process",
-            )
-        if self.groups is not None or self.validation_split:
-            raise InvalidData(
-                "A stream has no groups, and no part of it can be split off",
-                fix="Pass arrays, and validation_data",
-            )
-        if not model.built:
-            raise InvalidData("Build the model before it trains on a stream", fix="model.build()")
-        outputs = int(model.output_shape[-1])
-        sampling = "poisson" if state.budget is None else state.budget.sampling
-        return RowStream(
-            self.x,
-            sampling,
-            lambda shape: check_row_shape(model, shape),
-            lambda y: model.loss.check_labels(y, outputs),
+def _stream(
+    model: keras.Model, state: PrivateState, asked: FitRequest, processes: Processes
+) -> RowStream:
+    if processes.several:
+        raise InvalidData(
+            "Several processes cannot tell whether a stream brings them the same rows",
+            received=type(asked.x).__name__,
+            fix="Pass arrays, or train in one process",
         )
-
-    def _data(self, model: keras.Model) -> tuple[Any, np.ndarray, Any]:
-        num_inputs = len(model.inputs) if model.built else 1
-        rows, targets = as_inputs(self.x, num_inputs), as_rows("y", self.y)
-        check_pair(rows, targets)
-        if not self.validation_split or self.validation_data is not None:
-            return rows, targets, _in_chunks(self.validation_data)
-        if self.groups is not None:
-            raise UnsafeSetting(
-                "validation_split takes the last rows, and their users have other rows that train",
-                received=self.validation_split,
-                fix="Pass validation_data of other users",
-            )
-        return split_validation(rows, targets, self.validation_split)
-
-    def _units(self, count: int, seed: int | None) -> Units:
-        if (self.groups is None) != (self.max_examples_per_user is None):
-            raise InvalidValue(
-                "groups and max_examples_per_user belong together",
-                received=f"{'max_examples_per_user' if self.groups is None else 'groups'} alone",
-                fix="Give the user of each row, and the most rows of a user",
-            )
-        if self.groups is None or self.max_examples_per_user is None:
-            return single_rows(count)
-        return grouped_rows(self.groups, self.max_examples_per_user, seed, count=count)
+    if asked.groups is not None or asked.validation_split:
+        raise InvalidData(
+            "A stream has no groups, and no part of it can be split off",
+            fix="Pass arrays, and validation_data",
+        )
+    if not model.built:
+        raise InvalidData("Build the model before it trains on a stream", fix="model.build()")
+    outputs = int(model.output_shape[-1])
+    return RowStream(
+        asked.x,
+        "poisson" if state.budget is None else state.budget.sampling,
+        lambda shape: check_row_shape(model, shape),
+        lambda y: model.loss.check_labels(y, outputs),
+    )
 
 
-@contextlib.contextmanager
-def _open_gate(state: PrivateState) -> Iterator[None]:
-    """Inside, nothing is compared with the planned model: a rehearsal leaves constraints out."""
-    gate, state.gate = state.gate, None
-    try:
-        yield
-    finally:
-        state.gate = gate
+def _arrays(model: keras.Model, asked: FitRequest) -> tuple[Any, np.ndarray, Any]:
+    num_inputs = len(model.inputs) if model.built else 1
+    rows, targets = as_inputs(asked.x, num_inputs), as_rows("y", asked.y)
+    check_pair(rows, targets)
+    if not asked.validation_split or asked.validation_data is not None:
+        return rows, targets, _in_chunks(asked.validation_data)
+    if asked.groups is not None:
+        raise UnsafeSetting(
+            "validation_split takes the last rows, and their users have other rows that train",
+            received=asked.validation_split,
+            fix="Pass validation_data of other users",
+        )
+    return split_validation(rows, targets, asked.validation_split)
+
+
+def _units(asked: FitRequest, count: int, seed: int | None) -> Units:
+    if (asked.groups is None) != (asked.max_examples_per_user is None):
+        raise InvalidValue(
+            "groups and max_examples_per_user belong together",
+            received=f"{'max_examples_per_user' if asked.groups is None else 'groups'} alone",
+            fix="Give the user of each row, and the most rows of a user",
+        )
+    if asked.groups is None or asked.max_examples_per_user is None:
+        return single_rows(count)
+    return grouped_rows(asked.groups, asked.max_examples_per_user, seed, count=count)
+
+
+def _held_out_sums(state: PrivateState, asked: FitRequest) -> list[str]:
+    if asked.validation_data is None and not asked.validation_split:
+        return []
+    names = ("metrics", "weighted_metrics")
+    return sums_over_rows([state.compile_arguments.get(name) for name in names])
 
 
 def _flat(callbacks: Any) -> list[keras.callbacks.Callback]:

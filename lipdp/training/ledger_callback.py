@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from lipdp.bounds import gradient_bounds
-from lipdp.errors import BudgetExhausted, InvalidState, UnsafeSetting
+from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.privacy import PrivacyLedger
 from lipdp.training.ledger_file import LedgerFile
-from lipdp.training.metrics import check_names
 from lipdp.training.optimizer import PrivateOptimizer
-from lipdp.training.plan import TrainingPlan, affordable_accesses
-from lipdp.training.report import remember_limits
+from lipdp.training.plan import TrainingPlan
+from lipdp.training.remaining_budget import RemainingBudget
 
 if TYPE_CHECKING:
     from lipdp.training.gate import StepGate
-
-#: Metric of the present weights' certificates; shown for validation rows only.
-CERTIFIED = "certified_accuracy"
 
 
 class LedgerCallback(keras.callbacks.Callback):
@@ -60,14 +56,10 @@ class LedgerCallback(keras.callbacks.Callback):
         self._plan = plan
         self._gate = gate
         self._file = file
-        self._left = 0
-        self._place, self._done = 0, 0
-        self._parts_per_epoch, self._unread = parts_per_epoch, 0
-        self._known: Any = None
-        self._seen: Any = None
-        self._proved = False
+        self._budget = RemainingBudget(plan)
         self._parts = plan.slots.micro_batches * plan.sampler.steps_per_access
-        self._multiplier = plan.noise_multiplier
+        self._parts_per_epoch, self._unread = parts_per_epoch, 0
+        self._proved_with: PrivacyLedger | None = None
 
     def set_model(self, model: keras.Model) -> None:
         """Keeps the model itself beside ``self.model``.
@@ -104,17 +96,14 @@ class LedgerCallback(keras.callbacks.Callback):
         if isinstance(self.model.optimizer, PrivateOptimizer):
             self.model.optimizer.require(self.model.trainable_variables)
         self._gate.check()
-        factor = self._plan.factor_in(epoch)
-        self._multiplier = self._plan.noise_multiplier * factor
-        self._gate.set_noise(factor)
-        self._place, self._done = self._plan.place_of(epoch), 0
-        self._proved = False
+        self._gate.set_noise(self._budget.begin_epoch(epoch))
+        self._proved_with = None
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Proves what is to be proved, and announces the part."""
         if batch % self._parts == 0:
             self._check_bounds()
-            self._count()
+            self._budget.check(self._ledger)
         self._unread = self._parts_per_epoch - batch - 1
         self._gate.announce(batch % self._plan.slots.micro_batches, partial(self._begin, batch))
 
@@ -124,7 +113,7 @@ class LedgerCallback(keras.callbacks.Callback):
             self._record()
         # The last batch of an order may be missing, as in a stream of other than k b rows.
         is_last = (batch + 1) % self._parts == 0 or batch + 1 == self._parts_per_epoch
-        if self._left < 1 and is_last:
+        if self._budget.is_spent and is_last:
             self._trained.stop_training = True
 
     def _check_bounds(self) -> None:
@@ -133,7 +122,7 @@ class LedgerCallback(keras.callbacks.Callback):
         Raises:
             InvalidState: If the model changed, or its weights have larger bounds.
         """
-        if self._proved and self._seen is self._ledger and not self.model.run_eagerly:
+        if self._proved_with is self._ledger and not self.model.run_eagerly:
             return
         self._gate.check()
         # A traced step may keep the variables' values to itself between steps.
@@ -147,80 +136,15 @@ class LedgerCallback(keras.callbacks.Callback):
                 fix="Load them before fit(), or restore them into the model that wrote them; let "
                 "callbacks leave weights as they are",
             )
-        self._seen, self._proved = self._ledger, True
-
-    def _count(self) -> None:
-        """At the start, and after a restore, counts what is left."""
-        if self._contents() != self._known:
-            self._left = affordable_accesses(self._plan, self._ledger, self._place, self._done)
-        if self._left < 1:
-            raise BudgetExhausted("The next step would pass the privacy budget")
-
-    def _contents(self) -> Any:
-        return self._ledger.phases, self._ledger.unknown_history
+        self._proved_with = self._ledger
 
     def _record(self) -> None:
-        if self._seen is not self._ledger:
+        if self._proved_with is not self._ledger:
             raise InvalidState(
                 "Weights were restored after the bounds of the step were proved",
                 fix="Restore them at the begin of the training or of an epoch",
             )
-        self._count()
-        plan = self._plan
-        self._left -= 1
-        self._done += 1
-        self._ledger.record(
-            plan.sampler.sampling_rate,
-            self._multiplier,
-            overflow_probability=plan.capacity.overflow_probability_per_step,
-            draw=plan.sampler.kind,
-            terms=plan.terms,
-        )
-        remember_limits(plan, self._ledger)
-        # Before the file adds what another process wrote there.
-        self._known = self._contents()
+        self._budget.record(self._ledger)
+        # Which also takes over what another process wrote there, to be counted before the next one.
         if self._file is not None:
             self._file.write(self._ledger)
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Leaves out what holds for validation rows only, and refuses names of theirs.
-
-        Raises:
-            UnsafeSetting: If a metric makes a name that callbacks take for one of held-out rows.
-        """
-        check_names(list(logs or ()))
-        (logs or {}).pop(CERTIFIED, None)
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Adds the epsilon spent so far to the epoch's log."""
-        if logs is not None:
-            logs.pop(CERTIFIED, None)
-            logs["epsilon"] = self._epsilon(epoch)
-
-    def _epsilon(self, epoch: int) -> float:
-        """A bound that costs little beside an epoch; the best one at the end of the training."""
-        budget, delta = self._plan.budget, self._plan.delta
-        if epoch + 1 < self.params["epochs"] and not self.model.stop_training:
-            rough = self._ledger.epsilon(delta, accountant=budget.accountant, coarse=True)
-            # A rough bound above the budget would look like a breach of it.
-            if budget.epsilon is None or rough <= budget.epsilon:
-                return rough
-        return self._ledger.epsilon(delta, accountant=budget.accountant)
-
-
-class RemoveLedgerFile(keras.callbacks.Callback):
-    """Deletes the ledger file of a backup once the training is complete.
-
-    It is the last callback: at every moment before, a backup on disk has its ledger beside it.
-
-    Args:
-        file: The ledger file.
-    """
-
-    def __init__(self, file: LedgerFile) -> None:
-        super().__init__()
-        self._file = file
-
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Deletes the file."""
-        self._file.remove()

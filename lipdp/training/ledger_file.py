@@ -224,6 +224,24 @@ class KnownBackup(keras.callbacks.Callback):
         )
 
 
+class RemoveLedgerFile(keras.callbacks.Callback):
+    """Deletes the ledger file of a backup once the training is complete.
+
+    It is the last callback: at every moment before, a backup on disk has its ledger beside it.
+
+    Args:
+        file: The ledger file.
+    """
+
+    def __init__(self, file: LedgerFile) -> None:
+        super().__init__()
+        self._file = file
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Deletes the file."""
+        self._file.remove()
+
+
 def _ledger_in(weights: Path) -> PrivacyLedger | None:
     """The ledger in a file of weights; None where Keras, too, finds none or cannot read it."""
     try:

@@ -21,10 +21,11 @@ from lipdp.certificates import UncertifiedWarning
 from lipdp.errors import InvalidState, UnsafeSetting
 from lipdp.losses.base import LipschitzLoss, per_row
 from lipdp.privacy import PrivacyBudget, PrivacyLedger
-from lipdp.training.fit import FitRequest
+from lipdp.training.fit import FitRequest, prepare_fit
 from lipdp.training.metrics import certified_metric, check_names, on_logits
 from lipdp.training.optimizer import PrivateOptimizer
 from lipdp.training.plan import TrainingPlan
+from lipdp.training.rehearsal import rehearse
 from lipdp.training.report import statement_of
 from lipdp.training.saving import SavedWithLedger, budget_of, saved_budget
 from lipdp.training.settings import check_budget, check_compile, check_compiled, check_fit
@@ -40,6 +41,9 @@ class PrivateTraining(SavedWithLedger):
     Without ``privacy`` everything is Keras'. With it, ``fit`` draws the batches itself, noises the
     summed gradient once a step and keeps a ledger that travels with the weights.
     """
+
+    #: Keras sets it to None, and makes it when it is first needed.
+    train_function: Any
 
     @property
     def _private(self) -> PrivateState:
@@ -195,11 +199,12 @@ class PrivateTraining(SavedWithLedger):
             "validation_split": validation_split,
             "validation_data": validation_data,
         }
-        if self._private.budget is None:
-            with self._private.without_privacy(self):
+        state = self._private
+        if state.budget is None:
+            with state.without_privacy(self):
                 return super().fit(x, y, batch_size, verbose=verbose, **options, **kwargs)
         check_fit({**kwargs, **options, "batch_size": batch_size})
-        check_compiled(self, self._private.compile_arguments["loss"])
+        check_compiled(self, state.compile_arguments["loss"])
         asked = FitRequest(
             x,
             y,
@@ -212,7 +217,12 @@ class PrivateTraining(SavedWithLedger):
             initial_epoch=kwargs.pop("initial_epoch", 0),
             **options,
         )
-        return super().fit(verbose=verbose, **{**kwargs, **asked.prepare(self, self._private)})
+        prepared = prepare_fit(self, state, asked)
+        # The noise is part of the traced step, and so is what a layer was: a plan has own traces.
+        self.train_function = self.test_function = None
+        with state.rehearsing(prepared.plan, prepared.gate):
+            rehearse(self, prepared.batches.outline, replicas=prepared.plan.mechanism.replicas)
+        return super().fit(verbose=verbose, **{**kwargs, **prepared.options})
 
     def make_train_function(self, force: bool = False) -> Any:
         """As in Keras; in private training a step runs only after it was recorded."""
@@ -225,7 +235,7 @@ class PrivateTraining(SavedWithLedger):
                 make(True)
                 return self.train_function
 
-            self.train_function: Any = gate.guard(fresh)
+            self.train_function = gate.guard(fresh)
         return self.train_function
 
     def compute_loss(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -61,37 +61,6 @@ def check_history(ledger: PrivacyLedger, unit: str) -> None:
 def left_of(delta: float, overflow: float) -> float:
     """What overflow leaves of delta, less the rounding of these sums in float64."""
     return (delta - overflow) * (1.0 - 1e-9)
-
-
-def affordable_accesses(plan: TrainingPlan, ledger: PrivacyLedger, epoch: int, done: int) -> int:
-    """Accesses of the plan from an epoch on that the budget still allows.
-
-    Args:
-        plan: What is going to be done.
-        ledger: What was spent.
-        epoch: The present epoch, counted from the first of the plan.
-        done: Accesses of it that were made.
-
-    Raises:
-        BudgetExhausted: If not one access is affordable, or nobody knows what was spent.
-    """
-    if ledger.unknown_history:
-        raise BudgetExhausted(
-            "Weights without a ledger were loaded, so that what was spent is unknown",
-            fix="Start anew without that checkpoint or backup",
-        )
-    first, *later = plan.phases[epoch:]
-    ahead = [replace(first, steps=first.steps - done), *later]
-    price = plan.capacity.overflow_probability_per_step
-    allowed = affordable(plan.budget, ledger, ahead, price, plan.delta)
-    if allowed < 1:
-        raise BudgetExhausted(
-            "The privacy budget is spent: not one more step is affordable",
-            received=plan.budget.epsilon,
-            fix="Compile with a larger epsilon, such as "
-            f"PrivacyBudget(epsilon={2 * (plan.budget.epsilon or 0.0):g})",
-        )
-    return allowed
 
 
 def affordable(

@@ -1,9 +1,17 @@
-"""The guarantee of a trained model, in words."""
+"""What a training says of its guarantee: epsilon in each epoch's log, and the statement."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import keras
+
 from lipdp.privacy import NOT_COVERED, PrivacyLedger, PrivacyStatement, accountant_library
+from lipdp.training.metrics import check_names
 from lipdp.training.plan import TrainingPlan
+
+#: Metric of the present weights' certificates; shown for validation rows only.
+CERTIFIED = "certified_accuracy"
 
 _SUMMATION = (
     "rounding of the float32 sum over a batch (train in float64, where it is inside the bounds)"
@@ -53,3 +61,46 @@ def statement_of(
         not_covered=tuple(dict.fromkeys(words)),
         reproducible=budget.seed is not None,
     )
+
+
+class EpsilonLog(keras.callbacks.Callback):
+    """Adds the epsilon spent so far to each epoch's log, and refuses names that are taken.
+
+    It comes before the user's callbacks, which read the log.
+
+    Args:
+        plan: What is going to be done.
+    """
+
+    #: Keras need not wait for a step's metrics before it prepares the next step.
+    async_safe = True
+
+    def __init__(self, plan: TrainingPlan) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Leaves out what holds for validation rows only, and refuses names of theirs.
+
+        Raises:
+            UnsafeSetting: If a metric makes a name that callbacks take for one of held-out rows.
+        """
+        check_names(list(logs or ()))
+        (logs or {}).pop(CERTIFIED, None)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Adds the epsilon spent so far to the epoch's log."""
+        if logs is not None:
+            logs.pop(CERTIFIED, None)
+            logs["epsilon"] = self._epsilon(epoch)
+
+    def _epsilon(self, epoch: int) -> float:
+        """A bound that costs little beside an epoch; the best one at the end of the training."""
+        budget, delta = self._plan.budget, self._plan.delta
+        ledger = self.model._private.ledger
+        if epoch + 1 < self.params["epochs"] and not self.model.stop_training:
+            rough = ledger.epsilon(delta, accountant=budget.accountant, coarse=True)
+            # A rough bound above the budget would look like a breach of it.
+            if budget.epsilon is None or rough <= budget.epsilon:
+                return rough
+        return ledger.epsilon(delta, accountant=budget.accountant)

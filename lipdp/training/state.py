@@ -69,6 +69,18 @@ class PrivateState:
             self.ledger.remarks.merge(remarks)
         self.budget = budget
 
+    @contextlib.contextmanager
+    def rehearsing(self, plan: TrainingPlan, gate: StepGate) -> Iterator[None]:
+        """Takes what was prepared for a ``fit``; inside, the gate compares nothing.
+
+        A rehearsal leaves constraints out, so that its model is not the planned one.
+        """
+        self.plan, self.gate = plan, None
+        try:
+            yield
+        finally:
+            self.gate = gate
+
     def remember_callbacks(self, words: Iterable[str]) -> None:
         """Adds what callbacks of one more ``fit`` are to what statements name."""
         for one in words:

@@ -802,7 +802,7 @@ ACCOUNTING = (
         "accounting",
         "left = left_of(delta - ledger.overflow_delta, wanted * overflow)",
         "left = left_of(delta, wanted * overflow)",
-        ("tests/training/test_affordable.py::test_overflow_that_takes_all_of_delta",),
+        ("tests/training/test_remaining_budget.py::test_overflow_that_takes_all_of_delta",),
     ),
 )
 

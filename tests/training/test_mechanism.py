@@ -86,15 +86,15 @@ def test_masked_slots_count_for_nothing(make_model, rows, monkeypatch):
             drawn.append(original(self, index))
             return drawn[-1]
 
-    prepare = lipdp.training.fit.prepare_batches
+    make = lipdp.training.fit.batches_of
 
     def recording(*arguments):
-        batches = prepare(*arguments)
+        batches = make(*arguments)
         start.extend(model.get_weights())  # inside the constraint sets
         batches.__class__ = Recording
         return batches
 
-    monkeypatch.setattr(lipdp.training.fit, "prepare_batches", recording)
+    monkeypatch.setattr(lipdp.training.fit, "batches_of", recording)
     history = model.fit(x, y, batch_size=120, epochs=1, verbose=0, callbacks=[OneStep()])
     final = model.get_weights()
     results = [_plain_step(make_model, start, batch) for batch in drawn]
