@@ -43,7 +43,7 @@ class ListenerCallback(keras.callbacks.Callback):
         self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """A step is done with the last part of its batch."""
+        """A step is done with the last microbatch of its batch."""
         step, rest = divmod(batch + 1, self.model.plan.slots.micro_batches)
         if not rest:
             self._listener.on_step(self._epoch, step - 1)
@@ -140,7 +140,7 @@ class StopCallback(keras.callbacks.Callback):
         self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Stops if that is wanted, never between the parts of a batch."""
+        """Stops if that is wanted, never between the microbatches of a batch."""
         slots, steps = self.model.plan.slots, self.model.plan.steps_per_epoch
         done, rest = divmod(batch + 1, slots.micro_batches)
         wanted = self._stopper is not None and self._stopper.wanted

@@ -27,8 +27,8 @@ class Slots:
     Attributes:
         units: Most units that are kept of a draw.
         micro_batches: Parts that a batch is processed in.
-        rows: Most slots of one part.
-        smaller: Fewer slots that a part may have where a draw leaves many empty, increasing.
+        rows: Most slots of one microbatch.
+        smaller: Fewer slots that a microbatch may have where a draw leaves many empty, increasing.
     """
 
     units: int
@@ -37,7 +37,7 @@ class Slots:
     smaller: tuple[int, ...] = ()
 
     def fitting(self, rows: int) -> int:
-        """Slots of one part of a batch that holds so many rows."""
+        """Slots of one microbatch that holds so many rows."""
         needed = max(1, -(-rows // self.micro_batches))
         index = bisect.bisect_left(self.smaller, needed)
         return self.smaller[index] if index < len(self.smaller) else self.rows
@@ -65,7 +65,7 @@ class EpochBatches(keras.utils.PyDataset, abc.ABC):
 
     @property
     @abc.abstractmethod
-    def parts_per_epoch(self) -> int:
+    def micro_batches_per_epoch(self) -> int:
         """Items of an epoch."""
 
     @property
@@ -76,16 +76,16 @@ class EpochBatches(keras.utils.PyDataset, abc.ABC):
     @property
     def num_batches(self) -> int | None:
         """Items until Keras starts a new reader."""
-        return None if self._endless else self.parts_per_epoch
+        return None if self._endless else self.micro_batches_per_epoch
 
     @property
     def steps_per_epoch(self) -> int | None:
         """What ``fit`` is to be told of the items of an epoch."""
-        return self.parts_per_epoch if self._endless else None
+        return self.micro_batches_per_epoch if self._endless else None
 
 
 class PrivateBatches(EpochBatches):
-    """The items of a step are the parts of one fresh draw, in order.
+    """The items of a step are the microbatches of one fresh draw, in order.
 
     The drawn units lie in uniformly random distinct blocks of slots; the others hold zeros, label 0
     and mask 0. Units beyond the capacity are dropped at random (the draw is in random order), at
@@ -95,8 +95,8 @@ class PrivateBatches(EpochBatches):
 
     Guarantees:
 
-    * All parts of a step come from one draw, and a drawn row lies in exactly one part.
-    * No part holds more rows than ``slots.rows``: memory does not grow with the batch.
+    * All microbatches of a step come from one draw, and a drawn row lies in exactly one of them.
+    * No microbatch holds more rows than ``slots.rows``: memory does not grow with the batch.
 
     Args:
         x: Inputs, shape (N, ...), or a nest of such arrays.
@@ -129,13 +129,13 @@ class PrivateBatches(EpochBatches):
         self._batch = _Placed(np.empty(0, int), np.empty(0, int), slots.rows)
 
     @property
-    def parts_per_epoch(self) -> int:
+    def micro_batches_per_epoch(self) -> int:
         """Parts of all steps of an epoch."""
         return self._sampler.steps_per_epoch * self._slots.micro_batches
 
     @property
     def outline(self) -> tuple[Any, Any, Any]:
-        """Inputs, targets and mask of a part of most slots; no row is read."""
+        """Inputs, targets and mask of a microbatch of most slots; no row is read."""
         slots = len(self._own(np.arange(self._slots.rows)))
         x = keras.tree.map_structure(lambda rows: outline_of(slots, rows.shape[1:], rows), self._x)
         return (
@@ -145,14 +145,14 @@ class PrivateBatches(EpochBatches):
         )
 
     def __getitem__(self, index: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        step, part = divmod(index % self.parts_per_epoch, self._slots.micro_batches)
-        if part == 0:
+        step, micro_batch = divmod(index % self.micro_batches_per_epoch, self._slots.micro_batches)
+        if micro_batch == 0:
             self._batch = self._place(self._sampler.draw(step))
-        elif (step, part) != self._expected:
+        elif (step, micro_batch) != self._expected:
             # Parts of two draws would hold a row twice.
-            raise InvalidState("The parts of a batch were read out of order", received=index)
-        self._expected = (step, part + 1)
-        return self._part(part)
+            raise InvalidState("The microbatches of a batch were read out of order", received=index)
+        self._expected = (step, micro_batch + 1)
+        return self._micro_batch(micro_batch)
 
     def _place(self, drawn: np.ndarray) -> _Placed:
         kept = drawn[: self._slots.units]
@@ -163,27 +163,27 @@ class PrivateBatches(EpochBatches):
         rows, places = self._units.rows_of(kept)
         return _Placed(rows, block[places // most] * most + places % most, size)
 
-    def _part(self, part: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        row_of, taken = map(self._own, self._batch.part(part))
+    def _micro_batch(self, micro_batch: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        row_of, taken = map(self._own, self._batch.micro_batch(micro_batch))
         x = keras.tree.map_structure(lambda values: _gathered(values, row_of, taken), self._x)
         return x, _gathered(self._y, row_of, taken), taken.astype("float32")
 
     def _own(self, slots: np.ndarray) -> np.ndarray:
-        """The slots of a part that this process reads: all of them."""
+        """The slots of a microbatch that this process reads: all of them."""
         return slots
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """Drawn rows, their slots in the whole batch, and the slots of one part."""
+    """Drawn rows, their slots in the whole batch, and the slots of one microbatch."""
 
     rows: np.ndarray
     places: np.ndarray
     size: int
 
-    def part(self, part: int) -> tuple[np.ndarray, np.ndarray]:
-        """The row of each slot of a part (0 if it is empty), and whether it is taken."""
-        here = self.places // self.size == part
+    def micro_batch(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        """The row of each slot of a microbatch (0 if it is empty), and whether it is taken."""
+        here = self.places // self.size == place
         slots = self.places[here] % self.size
         row_of, taken = np.zeros(self.size, int), np.zeros(self.size, bool)
         row_of[slots], taken[slots] = self.rows[here], True
@@ -326,31 +326,31 @@ class StreamBatches(EpochBatches):
         self._batch: list[tuple[np.ndarray, np.ndarray]] = []
 
     @property
-    def parts_per_epoch(self) -> int:
-        """Parts of all whole batches of a pass."""
+    def micro_batches_per_epoch(self) -> int:
+        """Microbatches of all whole batches of a pass."""
         return len(self._stream) // self._batch_size * self._slots.micro_batches
 
     @property
     def outline(self) -> tuple[Any, Any, Any]:
-        """Inputs, targets and mask of a part, after the first pass over the rows."""
+        """Inputs, targets and mask of a microbatch, after the first pass over the rows."""
         if self._stream.like is None:
             raise InvalidState("The stream has no rows")
         x, y = (outline_of(self._slots.rows, like.shape, like) for like in self._stream.like)
         return x, y, keras.KerasTensor((self._slots.rows,), "float32")
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        index %= self.parts_per_epoch
+        index %= self.micro_batches_per_epoch
         if index == 0:
             self._rows = self._stream.rows()
         elif index != self._expected:
             raise InvalidState("The batches of a stream were read out of order", received=index)
         self._expected = index + 1
-        part = index % self._slots.micro_batches
-        if part == 0:
+        micro_batch = index % self._slots.micro_batches
+        if micro_batch == 0:
             self._batch = list(itertools.islice(self._rows, self._batch_size))
         if len(self._batch) < self._batch_size:
             raise InvalidState("The stream has fewer rows than in its first pass")
-        return self._padded(self._batch[part * self._slots.rows : (part + 1) * self._slots.rows])
+        return self._padded(self._batch[micro_batch * self._slots.rows :][: self._slots.rows])
 
     def _padded(
         self, rows: list[tuple[np.ndarray, np.ndarray]]

@@ -137,7 +137,12 @@ def prepare_fit(model: keras.Model, state: PrivateState, asked: FitRequest) -> P
     batches = batches_of(rows, plan, processes)
     at_a_time = _rows_at_a_time(plan)
     ours = [
-        LedgerCallback(plan, gate, file if processes.is_first else None, batches.parts_per_epoch),
+        LedgerCallback(
+            plan,
+            gate,
+            file if processes.is_first else None,
+            batches.micro_batches_per_epoch,
+        ),
         EpsilonLog(plan),
         *([SameWeights(processes)] if processes.several else []),
         HeapReuse(at_a_time * most_bytes_of_a_row(model)),
@@ -152,7 +157,7 @@ def prepare_fit(model: keras.Model, state: PrivateState, asked: FitRequest) -> P
         "epochs": asked.epochs,
         "initial_epoch": asked.initial_epoch,
         "steps_per_epoch": batches.steps_per_epoch,
-        # The parts of a batch come in order; which rows a batch holds is random already.
+        # The microbatches of a batch come in order; which rows a batch holds is random already.
         "shuffle": False,
         "callbacks": [*ours, *callbacks, *behind],
         "validation_data": validation,
@@ -382,7 +387,7 @@ def _flat(callbacks: Any) -> list[keras.callbacks.Callback]:
 
 
 def _rows_at_a_time(plan: TrainingPlan) -> int:
-    """Rows that a part of a batch is expected to have, as many for each device."""
+    """Rows that a microbatch is expected to have, as many for each device."""
     request = plan.request
     rows, devices = request.batch_size * request.rows_per_unit, request.devices.parts
     return -(-rows // (plan.slots.micro_batches * devices)) * devices

@@ -1,4 +1,4 @@
-"""Lets a step run only as planned and recorded, as a whole or as part of a larger batch."""
+"""Lets a step run only as planned and recorded, as a whole batch or as one of its microbatches."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from lipdp.training.unchanged import Unchanged
 class StepGate:
     """Stands between Keras' loop and the compiled step.
 
-    A batch in k parts needs two compiled steps: one that adds the gradient of a part to a sum, and
-    one that also adds the noise and updates. Each is traced with the optimizer in that mode.
+    A batch in k microbatches needs two compiled steps: one that adds the gradient of a microbatch
+    to a sum, and one that also adds the noise and updates. Each is traced with the optimizer in
+    that mode.
 
     Guarantees:
         * No step runs that was not announced, and an announcement serves one step.
         * No step runs, and no access is recorded, of a model that is not what its bounds were
           proved for, whichever callback changed it.
-        * Noise is added in the last part of a batch alone.
+        * Noise is added in the last microbatch of a batch alone.
         * No step has the trace of another mode, or of another plan.
 
     Args:
         model: A model compiled with a private optimizer.
-        micro_batches: Parts k of a batch.
+        micro_batches: Microbatches k of a batch.
         bring_noise: Called before each step that adds noise, with the factor of its noise.
     """
 
@@ -58,11 +59,11 @@ class StepGate:
         """
         self._unchanged.check()
 
-    def announce(self, part: int, record: Callable[[], None]) -> None:
-        """A part of a batch is about to run.
+    def announce(self, micro_batch: int, record: Callable[[], None]) -> None:
+        """A microbatch is about to run.
 
         Args:
-            part: Which one, counted from 0.
+            micro_batch: Its place in the batch, counted from 0.
             record: Called when nothing but the step itself is left to do.
 
         Raises:
@@ -74,12 +75,12 @@ class StepGate:
                 received=getattr(self._model.train_function, "__qualname__", None),
                 fix="Leave model.train_function as it is",
             )
-        self._announced = part, record
-        if self._is_last(part):
+        self._announced = micro_batch, record
+        if self._is_last(micro_batch):
             self._bring_noise(self._factor)
 
-    def _is_last(self, part: int) -> bool:
-        return part == self._micro_batches - 1
+    def _is_last(self, micro_batch: int) -> bool:
+        return micro_batch == self._micro_batches - 1
 
     def guard(self, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
         """A train function that runs announced steps.
@@ -104,12 +105,12 @@ class StepGate:
                 "A private step runs inside fit() alone, where the ledger records it first",
                 fix="Train with model.fit(x, y, ...)",
             )
-        part, record = announced
+        micro_batch, record = announced
         # TensorFlow reads it when it traces, which is now.
         check_steps(self._model.steps_per_execution)
         self.check()
         record()
-        is_last = self._is_last(part)
+        is_last = self._is_last(micro_batch)
         self._optimizer.set_mode(updates=is_last)
         try:
             return self._steps[is_last](*args)

@@ -36,29 +36,33 @@ class LedgerCallback(keras.callbacks.Callback):
           runs.
         * No step runs that the budget does not afford, a restored ledger included, whenever it
           was restored.
-        * The first part of an epoch is the first part of a draw: what an access counts as an epoch
-          has the batches of one order of the rows.
+        * The first microbatch of an epoch is the first one of a draw: what an access counts as an
+          epoch has the batches of one order of the rows.
 
     Args:
         plan: What is going to be done.
         gate: Lets the steps run.
         file: Where the ledger is kept while training, or None.
-        parts_per_epoch: Items that an epoch reads.
+        micro_batches_per_epoch: Microbatches that an epoch reads.
     """
 
     #: Keras need not wait for a step's metrics before it prepares the next step.
     async_safe = True
 
     def __init__(
-        self, plan: TrainingPlan, gate: StepGate, file: LedgerFile | None, parts_per_epoch: int
+        self,
+        plan: TrainingPlan,
+        gate: StepGate,
+        file: LedgerFile | None,
+        micro_batches_per_epoch: int,
     ) -> None:
         super().__init__()
         self._plan = plan
         self._gate = gate
         self._file = file
         self._budget = RemainingBudget(plan)
-        self._parts = plan.slots.micro_batches * plan.sampler.steps_per_access
-        self._parts_per_epoch, self._unread = parts_per_epoch, 0
+        self._per_access = plan.slots.micro_batches * plan.sampler.steps_per_access
+        self._per_epoch, self._unread = micro_batches_per_epoch, 0
         self._proved_with: PrivacyLedger | None = None
 
     def set_model(self, model: keras.Model) -> None:
@@ -77,7 +81,7 @@ class LedgerCallback(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Refuses epochs that Keras would cut."""
-        if self.params["steps"] != self._parts_per_epoch:
+        if self.params["steps"] != self._per_epoch:
             raise UnsafeSetting(
                 "Keras would cut each epoch short, but an epoch is what the accountant counts",
                 received=self.params["steps"],
@@ -100,19 +104,19 @@ class LedgerCallback(keras.callbacks.Callback):
         self._proved_with = None
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Proves what is to be proved, and announces the part."""
-        if batch % self._parts == 0:
+        """Proves what is to be proved, and announces the microbatch."""
+        if batch % self._per_access == 0:
             self._check_bounds()
             self._budget.check(self._ledger)
-        self._unread = self._parts_per_epoch - batch - 1
+        self._unread = self._per_epoch - batch - 1
         self._gate.announce(batch % self._plan.slots.micro_batches, partial(self._begin, batch))
 
     def _begin(self, batch: int) -> None:
-        """Just before the step: records the access that a part begins; stops after the last."""
-        if batch % self._parts == 0:
+        """Just before the step: records the access that begins here; stops after the last one."""
+        if batch % self._per_access == 0:
             self._record()
         # The last batch of an order may be missing, as in a stream of other than k b rows.
-        is_last = (batch + 1) % self._parts == 0 or batch + 1 == self._parts_per_epoch
+        is_last = (batch + 1) % self._per_access == 0 or batch + 1 == self._per_epoch
         if self._budget.is_spent and is_last:
             self._trained.stop_training = True
 

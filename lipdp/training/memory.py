@@ -114,7 +114,7 @@ def _is_glibc() -> bool:
         return False
 
 
-#: Most bytes of the largest array of a part. Beyond 32 MiB glibc gives an array new pages each
+#: Most bytes of the largest array of a microbatch. Beyond 32 MiB glibc gives it new pages each
 #: time; XLA on a processor keeps all arrays of a step in one block, several times as large.
 _MOST, _MOST_ON_JAX = MOST_OF_AN_ARRAY, 8 << 20
 #: Fewer rows at a time would not keep a processor busy, however large their arrays are.
@@ -122,7 +122,7 @@ _LEAST_ROWS = 32
 
 
 def rows_at_a_time(model: keras.Model, devices: Devices, rows: int) -> int | None:
-    """Most slots of a part of a batch whose largest array stays within 32 MiB (JAX: 8 MiB).
+    """Most slots of a microbatch whose largest array stays within 32 MiB (JAX: 8 MiB).
 
     What a step takes of host memory then does not grow with the batch. It is faster, too, where
     arrays stay near the processor that way (measured on two cores: a convolutional network of 32

@@ -169,7 +169,7 @@ class PrivateTraining(SavedWithLedger):
             validation_data: Held-out data, other than x and y; its metrics are exact and not
                 covered by epsilon.
             micro_batch_size: Most rows that are processed at a time; a larger batch is summed up
-                in parts, with one noise and one accounted step, and each part counts as a batch
+                in microbatches, with one noise and one accounted step, and each counts as a batch
                 for callbacks. By default, in host memory, as many as keep each layer's output
                 within 32 MiB (JAX: 8), 32 rows at least; on accelerators a whole batch.
             groups: The user of each row, shape (N,): then the unit of privacy is a user. Ids are
@@ -179,11 +179,11 @@ class PrivateTraining(SavedWithLedger):
             ledger_file: Where the ledger is kept, durable before each step, and continued from.
                 With ``BackupAndRestore`` it is by default in the backup's folder.
             **kwargs: Keras' other options. ``validation_batch_size`` is by default the expected
-                size of a part of a batch, in whole rows for each device.
+                size of a microbatch, in whole rows for each device.
 
         Guarantees:
             * Each step is the Gaussian mechanism on a draw of the budget's sampling, with the
-              plan's noise, however many parts it is processed in.
+              plan's noise, however many microbatches it is processed in.
             * A step is in ``ledger`` before its result can be seen, and none passes the budget.
 
         Raises:

@@ -55,7 +55,7 @@ class Mechanism:
 
     @property
     def loss_divisor(self) -> float:
-        """What the logged loss of a part is divided by, so that the mean over parts is right."""
+        """What the logged loss of a microbatch is divided by, so that their mean is right."""
         return self.divisor / self.micro_batches
 
 

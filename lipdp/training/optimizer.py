@@ -27,7 +27,7 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
 
     Guarantees:
         * Without a mechanism, or outside the steps of ``fit``, no step is taken.
-        * Each batch gets its noise once, in the last of its parts, from a state that is never
+        * Each batch gets its noise once, in its last microbatch, from a state that is never
           saved; noise from the host serves one step, and a step without it makes NaN.
 
     Raises:
@@ -112,10 +112,10 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         return self._variables + self.inner_optimizer.variables
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
-        """One part of a batch: adds its gradient to the sum; the last part makes the step.
+        """One microbatch: adds its gradient to the sum; the last one of a batch makes the step.
 
         Args:
-            grads: Gradient of the sum over the part's rows, one a trainable variable, or None.
+            grads: Gradient of the sum over its rows, one a trainable variable, or None.
             trainable_variables: The model's trainable variables, in order.
 
         Raises:
@@ -127,7 +127,7 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
             # A trace of other variables, as many of them, would get the noise of these.
             self.require(trainable_variables)
         mechanism = self._checked_mechanism(len(grads))
-        sums = self._with_earlier_parts(self._over_replicas(list(grads)))
+        sums = self._with_earlier_micro_batches(self._over_replicas(list(grads)))
         if not self._updates:
             for total, value in zip(self._sums, sums, strict=True):
                 if value is not None:
@@ -148,7 +148,7 @@ class PrivateOptimizer(keras.optimizers.Optimizer):
         kept = [g for v, g in zip(variables, means, strict=True) if any(v is m for m in moved)]
         self.inner_optimizer.apply(kept, moved)
 
-    def _with_earlier_parts(self, grads: list[Any]) -> list[Any]:
+    def _with_earlier_micro_batches(self, grads: list[Any]) -> list[Any]:
         if not self._sums:
             return grads
         return [g if g is None else total + g for total, g in zip(self._sums, grads, strict=True)]

@@ -421,16 +421,17 @@ def _warn_of_truncation(
 
 
 def _slots(units: int, request: Request) -> Slots:
-    """A batch in equal parts of at most ``micro_batch_size`` rows, each even among devices."""
+    """Equal microbatches of at most ``micro_batch_size`` rows, each even among devices."""
     rows = units * request.rows_per_unit
-    parts = 1 if request.micro_batch_size is None else -(-rows // request.micro_batch_size)
+    most = request.micro_batch_size
+    micro_batches = 1 if most is None else -(-rows // most)
     devices = request.devices.parts
-    most = -(-rows // (parts * devices)) * devices
-    return Slots(units, parts, most, _smaller_sizes(most, parts, request))
+    equal = -(-rows // (micro_batches * devices)) * devices
+    return Slots(units, micro_batches, equal, _smaller_sizes(equal, micro_batches, request))
 
 
-def _smaller_sizes(most: int, parts: int, request: Request) -> tuple[int, ...]:
-    """Sizes of a part below the largest, multiples of the devices.
+def _smaller_sizes(most: int, micro_batches: int, request: Request) -> tuple[int, ...]:
+    """Sizes of a microbatch below the largest, multiples of the devices.
 
     Where shapes are compiled there are two: one and two and a half standard deviations of the draw
     above its mean, so that five batches in six are padded by 4 % at 1,024 rows.
@@ -439,6 +440,6 @@ def _smaller_sizes(most: int, parts: int, request: Request) -> tuple[int, ...]:
     if not request.static_shapes:
         return tuple(range(step, most, step))
     mean, deviation = request.batch_size, math.sqrt(request.batch_size)
-    wanted = (request.rows_per_unit * (mean + t * deviation) / parts for t in (1.0, 2.5))
+    wanted = (request.rows_per_unit * (mean + t * deviation) / micro_batches for t in (1.0, 2.5))
     sizes = {math.ceil(rows / step) * step for rows in wanted}
     return tuple(sorted(size for size in sizes if size < most))

@@ -31,7 +31,7 @@ def rehearse(model: keras.Model, batch: Any, *, replicas: int = 1) -> None:
 
     Args:
         model: A model with a plan, whose optimizer is built and armed.
-        batch: Inputs, targets and mask of a part of a batch, as ``keras.KerasTensor``.
+        batch: Inputs, targets and mask of a microbatch, as ``keras.KerasTensor``.
         replicas: Copies of the step, of which each has a part of the rows.
 
     Raises:

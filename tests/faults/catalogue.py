@@ -811,12 +811,12 @@ LEDGER = (
         "file-that-is-written-after-the-step",
         "ledger",
         """        record()
-        is_last = self._is_last(part)
+        is_last = self._is_last(micro_batch)
         self._optimizer.set_mode(updates=is_last)
         try:
             return self._steps[is_last](*args)
 """,
-        """        is_last = self._is_last(part)
+        """        is_last = self._is_last(micro_batch)
         self._optimizer.set_mode(updates=is_last)
         try:
             done = self._steps[is_last](*args)

@@ -27,7 +27,7 @@ def batches(parts, capacity=24, seed=5):
 
 def test_the_parts_of_a_step_are_one_draw():
     whole, split = batches(1), batches(4)
-    for step in range(whole.parts_per_epoch):
+    for step in range(whole.micro_batches_per_epoch):
         parts = [split[4 * step + part] for part in range(4)]
         for joined, expected in zip(zip(*parts, strict=True), whole[step], strict=True):
             assert np.array_equal(np.concatenate(joined), expected)
@@ -38,7 +38,7 @@ def test_each_step_draws_anew_and_holds_a_row_once():
     data = batches(4, seed=None)
     draws = []
     for step in range(40):
-        index = 4 * (step % (data.parts_per_epoch // 4))
+        index = 4 * (step % (data.micro_batches_per_epoch // 4))
         parts = [data[index + part] for part in range(4)]
         ids = np.concatenate([y[mask > 0] for _, y, mask in parts])
         assert len(set(ids)) == len(ids)

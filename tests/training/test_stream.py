@@ -81,7 +81,7 @@ def test_elements_must_be_pairs():
 def test_a_row_is_in_at_most_one_batch_of_a_pass(parts):
     batches = StreamBatches(stream(10), 4, Slots(units=4, micro_batches=parts, rows=4 // parts))
     for _ in range(2):
-        items = [batches[i] for i in range(batches.parts_per_epoch)]
+        items = [batches[i] for i in range(batches.micro_batches_per_epoch)]
         seen = np.concatenate([y[mask > 0] for _, y, mask in items])
         assert seen.tolist() == list(range(8))  # two rows are no whole batch
 
