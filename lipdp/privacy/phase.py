@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from lipdp.errors import InvalidValue, UnknownName
 
@@ -91,6 +92,29 @@ class Phase:
         object.__setattr__(self, "sampling_rate", float(self.sampling_rate))
         object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
         object.__setattr__(self, "steps", int(self.steps))
+
+    @property
+    def event(self) -> Any:
+        """One access as a ``dp_accounting`` event, for the accountants of that library.
+
+        Sets of a fixed size are accounted there for a replaced row, whose change is twice the bound
+        of one row. A truncated event is of a neighbour of N + 1 rows; one of N rows may cost more,
+        and ``account`` tries both.
+        """
+        import dp_accounting as library
+
+        q, z, draw = self.sampling_rate, self.noise_multiplier, self.draw
+        if draw.name == "fixed-size":
+            replaced = library.GaussianDpEvent(z / 2.0)
+            return library.SampledWithoutReplacementDpEvent(
+                draw.num_examples, draw.most_rows, replaced
+            )
+        if draw.name == "truncated-poisson":
+            return library.dp_event.TruncatedSubsampledGaussianDpEvent(
+                draw.num_examples + 1, q, draw.most_rows, z
+            )
+        event = library.GaussianDpEvent(z)
+        return event if q == 1.0 else library.PoissonSampledDpEvent(q, event)
 
 
 def _check_draw(draw: Draw, sampling_rate: float) -> None:

@@ -133,14 +133,13 @@ def _poisson_step(sampling_rate: float, noise_multiplier: float, coarse: bool) -
     negative: the sum's terms carry log-binomials with an error of some ulp of ``alpha log alpha``,
     and the series for fractional orders stops at a relative ``e^-30 < 1e-13``.
     """
-    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, rdp
+    from dp_accounting import rdp
 
     alpha = orders(coarse=coarse)
     kept = noise_multiplier <= _noise_limits(alpha)
     accountant = rdp.RdpAccountant(alpha[kept])
-    event = PoissonSampledDpEvent(sampling_rate, GaussianDpEvent(noise_multiplier))
     with _quiet(), np.errstate(all="ignore"):
-        accountant.compose(event)
+        accountant.compose(Phase(sampling_rate, noise_multiplier, 1).event)
     size = abs(math.log(sampling_rate)) + np.log(alpha + 2.0) + 4.0
     rounding = (8.0 * _U * (alpha + 1.0) * size + 1e-12 * (alpha % 1.0 > 0.0)) / (alpha - 1.0)
     found = np.full_like(alpha, np.inf)

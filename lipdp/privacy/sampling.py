@@ -19,7 +19,6 @@ from lipdp.privacy.phase import (
     Draw,
     Phase,
     check_delta,
-    check_noise_multiplier,
     check_sampling_rate,
     check_steps,
     is_number,
@@ -189,21 +188,13 @@ class Sampler(abc.ABC):
         """What a number of accesses is worth."""
         return Phase(self.sampling_rate, noise_multiplier, accesses, self.kind)
 
-    @abc.abstractmethod
     def event(self, noise_multiplier: float) -> Any:
-        """The ``dp_accounting`` event of one access.
+        """One access as a ``dp_accounting`` event.
 
         Args:
             noise_multiplier: Standard deviation of the noise over the sensitivity.
         """
-
-
-def gaussian_event(noise_multiplier: float) -> Any:
-    """The ``dp_accounting`` event of one access to every row."""
-    from dp_accounting import GaussianDpEvent
-
-    check_noise_multiplier(noise_multiplier)
-    return GaussianDpEvent(noise_multiplier)
+        return self.phase(noise_multiplier, 1).event
 
 
 def whole(what: str, value: int) -> int:
@@ -252,14 +243,6 @@ class PoissonSampler(Sampler):
     def capacity(self, steps: int, delta: float) -> Capacity:
         """Enough slots that overflow takes at most a thousandth of delta."""
         return capacity(self._num_examples, self.sampling_rate, steps, delta)
-
-    def event(self, noise_multiplier: float) -> Any:
-        """A Poisson-sampled Gaussian event."""
-        from dp_accounting import PoissonSampledDpEvent
-
-        event = gaussian_event(noise_multiplier)
-        rate = self.sampling_rate
-        return event if rate == 1.0 else PoissonSampledDpEvent(rate, event)
 
 
 class TruncatedPoissonSampler(PoissonSampler):
@@ -324,17 +307,6 @@ class TruncatedPoissonSampler(PoissonSampler):
         """A slot for each row that is kept."""
         return Capacity(self._kind.most_rows, 0.0)
 
-    def event(self, noise_multiplier: float) -> Any:
-        """A truncated Gaussian event where the larger neighbour has one row more than N.
-
-        Where it has N rows it may cost more: ``account`` tries both.
-        """
-        import dp_accounting
-
-        return dp_accounting.dp_event.TruncatedSubsampledGaussianDpEvent(
-            self._num_examples + 1, self.sampling_rate, self._kind.most_rows, noise_multiplier
-        )
-
 
 class FixedSizeSampler(Sampler):
     """Each batch is a uniformly random set of exactly b rows, independent of the others.
@@ -369,15 +341,6 @@ class FixedSizeSampler(Sampler):
     def capacity(self, steps: int, delta: float) -> Capacity:
         """Every draw has exactly b rows."""
         return Capacity(self._expected_batch_size, 0.0)
-
-    def event(self, noise_multiplier: float) -> Any:
-        """The noise multiplier of the event is over the change by a replacement, ``2 D``."""
-        from dp_accounting import SampledWithoutReplacementDpEvent
-
-        event = gaussian_event(noise_multiplier / 2.0)
-        return SampledWithoutReplacementDpEvent(
-            self._num_examples, self._expected_batch_size, event
-        )
 
 
 class ShuffledSampler(Sampler):
@@ -433,10 +396,6 @@ class ShuffledSampler(Sampler):
         """No batch is larger than b."""
         return Capacity(self._expected_batch_size, 0.0)
 
-    def event(self, noise_multiplier: float) -> Any:
-        """One Gaussian event an epoch."""
-        return gaussian_event(noise_multiplier)
-
 
 class FullBatchSampler(Sampler):
     """Every row, in every step.
@@ -475,10 +434,6 @@ class FullBatchSampler(Sampler):
     def capacity(self, steps: int, delta: float) -> Capacity:
         """One slot more, for the row that a neighbour may have."""
         return Capacity(self._num_examples + 1, 0.0)
-
-    def event(self, noise_multiplier: float) -> Any:
-        """A Gaussian event."""
-        return gaussian_event(noise_multiplier)
 
 
 SAMPLERS: Mapping[str, type[Sampler]] = MappingProxyType(

@@ -649,8 +649,8 @@ ACCOUNTING = (
     Fault(
         "replacement-in-a-set-of-a-fixed-size",
         "accounting",
-        "event = gaussian_event(noise_multiplier / 2.0)",
-        "event = gaussian_event(noise_multiplier)",
+        "replaced = library.GaussianDpEvent(z / 2.0)",
+        "replaced = library.GaussianDpEvent(z)",
         ("tests/privacy/test_samplers.py::TestFixedSize::test_event",),
     ),
     Fault(

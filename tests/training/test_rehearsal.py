@@ -9,7 +9,7 @@ from lipdp.errors import InvalidValue, LipdpError
 from lipdp.layers import AdaptiveCotangentClip, BoundedInput, MaxMin, SpectralDense
 from lipdp.losses import MulticlassHinge
 from lipdp.privacy import calibrate_noise_multiplier
-from lipdp.training import fit
+from lipdp.training import model as model_module
 from lipdp.training.batches import PrivateBatches
 
 RNG = np.random.default_rng(0)
@@ -143,8 +143,8 @@ def test_a_rehearsal_changes_nothing(monkeypatch, options):
         model.reset_metrics()
         states.append((before, after, all_states(model), metrics))
 
-    rehearse, read = fit.rehearse, []
-    monkeypatch.setattr(fit, "rehearse", watched)
+    rehearse, read = model_module.rehearse, []
+    monkeypatch.setattr(model_module, "rehearse", watched)
     get = PrivateBatches.__getitem__
 
     def reading(self, index):
