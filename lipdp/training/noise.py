@@ -1,4 +1,7 @@
-"""The noise of a step: from generators inside it, or drawn outside for one step at a time."""
+"""The noise of a step: from generators inside it, or drawn outside for one step at a time.
+
+Noise from the host is brought for one step, which marks it as used: a step on used noise makes NaN.
+"""
 
 from __future__ import annotations
 

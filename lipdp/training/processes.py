@@ -1,4 +1,13 @@
-"""Several processes that train one model: what they agree upon, over Keras' own channel."""
+"""Several processes that train one model: what they agree upon, over Keras' own channel.
+
+Each runs the same ``fit`` on the same rows. Before anything is recorded they agree, through the
+compiled sum of a tiny model that Keras evaluates: that each is heard once, on secret seeds of the
+first process for draws and noise, and that digests of rows, plan, model, ledger and weights are
+equal. So each draws the same batch and reads its own slots of it; the step is one program over all
+devices, which adds one noise to one sum. The first process writes the ledger file, and no other
+finishes a step without its share of the sum, so that the file is ahead of every result. Weights and
+ledger are compared again after each epoch.
+"""
 
 from __future__ import annotations
 
