@@ -1,4 +1,8 @@
-"""Which worker runs which trial."""
+"""Which worker runs which trial.
+
+A lock tells a dead worker from a slow one. Optuna's heartbeat goes by the clock: it fails trials of
+machines that slept, and what it queues again is another trial, without the ledger of the first.
+"""
 
 from __future__ import annotations
 
