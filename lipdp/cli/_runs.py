@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -26,7 +25,7 @@ def overrides_option(function: Any) -> Any:
 
 
 def data_options(function: Any) -> Any:
-    """The options ``--data-dir`` and ``--limit-rows``; see ``data_overrides``."""
+    """The options ``--data-dir`` and ``--limit-rows``; see ``data_values``."""
     folder = click.Path(exists=True, file_okay=False, path_type=Path)
     for option in (
         click.option(
@@ -46,24 +45,18 @@ def data_options(function: Any) -> Any:
     return function
 
 
-def data_overrides(data_dir: Path | None, limit_rows: int | None) -> list[str]:
+def data_values(data_dir: Path | None, limit_rows: int | None) -> dict[str, object]:
     """What ``data_options`` change of a configuration."""
     return given({"data.dir": data_dir, "data.limit_rows": limit_rows})
 
 
-def given(values: Mapping[str, object]) -> list[str]:
-    """Overrides of the keys that have a value."""
-    return [
-        override(key, str(value) if isinstance(value, Path) else value)
+def given(values: Mapping[str, object]) -> dict[str, object]:
+    """The values of a configuration that are not None; it holds paths as text."""
+    return {
+        key: str(value) if isinstance(value, Path) else value
         for key, value in values.items()
         if value is not None
-    ]
-
-
-def override(key: str, value: object) -> str:
-    """An override that no character of the value can break: JSON text is TOML text, but for DEL."""
-    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return f"{key}={text}"
+    }
 
 
 @contextmanager

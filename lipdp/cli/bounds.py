@@ -33,8 +33,7 @@ def command(
     with _runs.quiet_start():
         from lipdp.run import bounds_table
 
-    chosen = [*_runs.data_overrides(data_dir, limit_rows), *overrides]
-    table = bounds_table(source, chosen)
+    table = bounds_table(source, overrides, values=_runs.data_values(data_dir, limit_rows))
     columns = [name for name in _COLUMNS if name in table]
     rows = [[_plain(value) for value in row] for row in table[columns].itertuples(index=False)]
     if as_json:

@@ -119,7 +119,7 @@ def command(
     """  # noqa: D301
     from lipdp.config import load_config
 
-    base = load_config(config, [*_runs.data_overrides(data_dir, limit_rows), *overrides])
+    base = load_config(config, overrides, values=_runs.data_values(data_dir, limit_rows))
     folder = output or _default_output(base)
     with _runs.quiet_start():
         from lipdp.run.compare import compare, planned_runs

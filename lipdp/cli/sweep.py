@@ -75,7 +75,7 @@ def command(
     """  # noqa: D301
     from lipdp.config import load_config
 
-    run = load_config(config, [*_runs.data_overrides(data_dir, limit_rows), *overrides])
+    run = load_config(config, overrides, values=_runs.data_values(data_dir, limit_rows))
     where = output or Path("runs") / config.stem
     places = {"storage": storage, "study": study}
     numbers = {"trials": trials, "random_trials": random_trials, "jobs": jobs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,17 +140,24 @@ def command(
         _refuse_others(ctx)
         _training.go_on(resume, quiet, as_json, ledger_lost=ledger_lost)
         return
-    chosen = [
-        *_data_overrides(data, schema, target),
-        *_runs.data_overrides(data_dir, limit_rows),
-        *_privacy_overrides(config, epsilon, delta, noise_multiplier),
-        *_runs.given({"privacy.sampling": sampling, "privacy.adjacency": adjacency}),
-        *(["privacy.secure_noise=true"] if secure_noise else []),
-        *_runs.given({"preprocess.kind": preprocess, "preprocess.share": preprocess_share}),
-        *_runs.given({"training.method": method, "training.tensorboard": tensorboard}),
-        *overrides,
-    ]
-    run = load_config(config, chosen)
+    numbers = {"epsilon": epsilon, "delta": delta, "noise_multiplier": noise_multiplier}
+    chosen = {
+        **_data_values(data, schema, target),
+        **_privacy_values(config, numbers),
+        **_runs.data_values(data_dir, limit_rows),
+        **_runs.given(
+            {
+                "privacy.sampling": sampling,
+                "privacy.adjacency": adjacency,
+                "privacy.secure_noise": secure_noise or None,
+                "preprocess.kind": preprocess,
+                "preprocess.share": preprocess_share,
+                "training.method": method,
+                "training.tensorboard": tensorboard,
+            }
+        ),
+    }
+    run = load_config(config, overrides, values=chosen)
     place = output or _default_output(run)
     _training.begin(run, place, quiet, as_json, overwrite=overwrite, ledger_lost=ledger_lost)
 
@@ -170,10 +178,10 @@ def _refuse_others(ctx: click.Context) -> None:
         )
 
 
-def _data_overrides(data: Path | None, schema: Path | None, target: str | None) -> list[str]:
+def _data_values(data: Path | None, schema: Path | None, target: str | None) -> dict[str, object]:
     if data is None:
         if schema is None and target is None:
-            return []
+            return {}
         raise InvalidValue(
             "--schema and --target describe a file",
             received={"schema": str(schema), "target": target},
@@ -192,21 +200,14 @@ def _data_overrides(data: Path | None, schema: Path | None, target: str | None) 
             f"what is public, then add --schema my.toml{naming}",
         )
     files = {"data.path": data, "data.schema_path": schema, "data.target": target}
-    return ["data.name=", *_runs.given(files)]
+    return {"data.name": None, **_runs.given(files)}
 
 
-def _privacy_overrides(
-    config: Path | None,
-    epsilon: float | None,
-    delta: float | None,
-    noise_multiplier: float | None,
-) -> list[str]:
-    numbers = {"epsilon": epsilon, "delta": delta, "noise_multiplier": noise_multiplier}
-    # As TOML, which knows nan and inf, so that the configuration can refuse them.
-    chosen = [f"privacy.{key}={value}" for key, value in numbers.items() if value is not None]
-    if config is None and epsilon is None and noise_multiplier is not None:
+def _privacy_values(config: Path | None, numbers: Mapping[str, float | None]) -> dict[str, object]:
+    chosen = _runs.given({f"privacy.{key}": value for key, value in numbers.items()})
+    if config is None and set(chosen) - {"privacy.delta"} == {"privacy.noise_multiplier"}:
         # Nobody asked for the packaged default's budget, so it must not stop the run.
-        return ["privacy.epsilon=", *chosen]
+        return {"privacy.epsilon": None, **chosen}
     return chosen
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from lipdp.errors import InvalidConfig
 DEFAULT_PATH = Path(__file__).parent / "defaults" / "adult.toml"
 
 
-def load_config(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
-    """Reads, overrides and checks a run.
+def load_config(
+    path: Path | None, overrides: Sequence[str] = (), *, values: Mapping[str, object] | None = None
+) -> RunConfig:
+    """Reads, changes and checks a run.
 
     Args:
         path: A TOML file; None is the packaged default, ``DEFAULT_PATH``.
@@ -23,22 +25,26 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
             TOML is text; an empty value removes the key. What varies in a sweep is
             ``sweep.space.training.batch_size``. ``model.name``, ``loss.name`` and
             ``optimizer.name`` come first, and another name drops the options of the old one.
+        values: By ``key.path``, values as they are; None removes the key. Overrides win.
 
     Raises:
         InvalidConfig: If the file or an override cannot be read, a key is unknown, or a value is
             outside its domain.
     """
-    return _overridden(read_toml(DEFAULT_PATH if path is None else path), overrides)
+    tables = read_toml(DEFAULT_PATH if path is None else path)
+    return _changed(tables, overrides, values)
 
 
-def override_config(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+def override_config(
+    config: RunConfig, overrides: Sequence[str] = (), *, values: Mapping[str, object] | None = None
+) -> RunConfig:
     """The run with changes, as in ``load_config``; without its sweep.
 
     Raises:
         InvalidConfig: If an override cannot be read, a key is unknown, or a value is outside its
             domain.
     """
-    return _overridden(config.model_dump(), overrides)
+    return _changed(config.model_dump(), overrides, values)
 
 
 def dump_config(config: RunConfig, *, with_sweep: bool = False) -> str:
@@ -54,14 +60,17 @@ def dump_config(config: RunConfig, *, with_sweep: bool = False) -> str:
     return write_toml(tables)
 
 
-def _overridden(tables: dict[str, Any], overrides: Sequence[str]) -> RunConfig:
-    parsed = [_parse(override) for override in overrides]
-    for keys, text in sorted(parsed, key=lambda item: not _names_component(item[0])):
-        _apply(tables, keys, text)
+def _changed(
+    tables: dict[str, Any], overrides: Sequence[str], values: Mapping[str, object] | None
+) -> RunConfig:
+    changes = [(_keys(path), value) for path, value in (values or {}).items()]
+    changes += [_parse(override) for override in overrides]
+    for keys, value in sorted(changes, key=lambda item: not _names_component(item[0])):
+        _apply(tables, keys, value)
     return RunConfig(**tables)
 
 
-def _parse(override: str) -> tuple[tuple[str, ...], str]:
+def _parse(override: str) -> tuple[tuple[str, ...], object]:
     path, equals, text = override.partition("=")
     keys = _keys(path)
     if not equals or not all(keys):
@@ -70,7 +79,7 @@ def _parse(override: str) -> tuple[tuple[str, ...], str]:
             received=override,
             fix="Write it as in privacy.epsilon=3",
         )
-    return keys, text.strip()
+    return keys, _toml_value(text.strip()) if text.strip() else None
 
 
 def _keys(path: str) -> tuple[str, ...]:
@@ -89,7 +98,7 @@ def _names_component(keys: tuple[str, ...]) -> bool:
     return len(keys) == 2 and keys[0] in COMPONENTS and keys[1] == "name"
 
 
-def _apply(tables: dict[str, Any], keys: tuple[str, ...], text: str) -> None:
+def _apply(tables: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
     table = tables
     for key in keys[:-1]:
         table = table.setdefault(key, {})
@@ -99,10 +108,9 @@ def _apply(tables: dict[str, Any], keys: tuple[str, ...], text: str) -> None:
                 received=table,
                 fix="Leave out what follows it",
             )
-    if not text:
+    if value is None:
         table.pop(keys[-1], None)
         return
-    value = _toml_value(text)
     if _names_component(keys) and table.get("name") != value:
         table.clear()
     table[keys[-1]] = value

@@ -1,13 +1,13 @@
-"""TOML in and out (the standard library reads it only)."""
+"""TOML in and out, with one kind of error."""
 
 from __future__ import annotations
 
-import json
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 from lipdp.errors import InvalidConfig
 
@@ -53,49 +53,33 @@ def write_toml(tables: Mapping[str, Any]) -> str:
     Raises:
         InvalidConfig: If a value has no TOML form.
     """
-    return "\n\n".join(_blocks(tables, ())) + "\n"
-
-
-def _blocks(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
-    present = {key: value for key, value in table.items() if value is not None}
-    inner = {key: value for key, value in present.items() if isinstance(value, Mapping)}
-    lines = [f"{_key(k)} = {toml_value(v)}" for k, v in present.items() if k not in inner]
-    if path and (lines or not inner):
-        lines.insert(0, f"[{'.'.join(map(_key, path))}]")
-    blocks = ["\n".join(lines)] if lines else []
-    for key, value in inner.items():
-        blocks += _blocks(value, (*path, key))
-    return blocks
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _string(key)
-
-
-def _string(text: str) -> str:
-    # JSON escapes all that TOML wants escaped, but for DEL.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return _dumped(_present(tables), indent=4)
 
 
 def toml_value(value: object) -> str:
-    """A value as it stands in TOML, on one line.
+    """A value as it stands in TOML behind its key, lists over several lines.
 
     Raises:
         InvalidConfig: If it has no TOML form.
     """
-    match value:
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return repr(value)
-        case str():
-            return _string(value)
-        case list() | tuple():
-            return f"[{', '.join(map(toml_value, value))}]"
-        case Mapping():
-            return "{" + ", ".join(f"{_key(k)} = {toml_value(v)}" for k, v in value.items()) + "}"
-    raise InvalidConfig(
-        "This value has no TOML form here",
-        received=value,
-        fix="Use text, numbers, booleans, lists and tables",
-    )
+    # Inside two lists, where no table gets a header.
+    return _dumped({"_": [[value]]}, indent=0)[len("_ = [\n[\n") : -len(",\n],\n]\n")]
+
+
+def _present(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _present(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if value is not None
+    }
+
+
+def _dumped(tables: Mapping[str, Any], indent: int) -> str:
+    try:
+        return tomli_w.dumps(tables, indent=indent)
+    except (TypeError, ValueError) as error:
+        raise InvalidConfig(
+            f"A value has no TOML form here: {error}",
+            received=tables,
+            fix="Use text, numbers, booleans, lists and tables",
+        ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +22,12 @@ from lipdp.training import load_model
 from lipdp.training.plan import Request, TrainingPlan, make_plan
 
 
-def bounds_table(source: Path | None, overrides: Sequence[str] = ()) -> pd.DataFrame:
+def bounds_table(
+    source: Path | None,
+    overrides: Sequence[str] = (),
+    *,
+    values: Mapping[str, object] | None = None,
+) -> pd.DataFrame:
     """Bounds layer by layer, with the noise that training adds or added.
 
     Of a configuration with private preprocessing the first layers are left out: they come from the
@@ -32,23 +37,26 @@ def bounds_table(source: Path | None, overrides: Sequence[str] = ()) -> pd.DataF
         source: A configuration (``.toml``), a run's folder, a saved model (``.keras``), or None
             for the packaged configuration.
         overrides: ``key=value`` changes of a configuration.
+        values: Changes by key, as in ``load_config``.
 
     Returns:
         Columns layer, variable, output_bound, lipschitz, bound, noise_stddev (NaN if unknown).
 
     Raises:
-        InvalidValue: If overrides are given for something that is no configuration.
+        InvalidValue: If changes are given for something that is no configuration.
         InvalidData: If the file or folder is none of the three.
     """
     if source is None or source.suffix == ".toml":
-        return _of_config(source, overrides)
-    if overrides:
-        raise InvalidValue("Only a configuration can be changed by --set", received=list(overrides))
+        return _of_config(load_config(source, overrides, values=values))
+    if overrides or values:
+        raise InvalidValue(
+            "Only a configuration can be changed by --set", received=[*(values or ()), *overrides]
+        )
     return _of_run(source) if source.is_dir() else _of_model(source)
 
 
-def _of_config(source: Path | None, overrides: Sequence[str]) -> pd.DataFrame:
-    plan, _ = plan_of(load_config(source, overrides))
+def _of_config(config: RunConfig) -> pd.DataFrame:
+    plan, _ = plan_of(config)
     return _with_noise(plan.bounds, list(plan.stddevs))
 
 

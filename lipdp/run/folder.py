@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.reports import not_private_reason
 from lipdp.results import RunResult, epoch_line, opening_line
 from lipdp.results.lines import decimals_up
 from lipdp.run.outcome import Listener
+from lipdp.training.ledger_file import remove_lock
 
 #: All that a run writes into its folder.
 RUN_FILES = (
@@ -116,7 +119,7 @@ class RunFolder:
         # A link stays one: what it leads to is replaced.
         self._whole = Path(os.path.realpath(path))
         self._staging = self._whole.with_name(f".{self._whole.name}.{os.getpid()}.partial")
-        self._lock: int | None = None
+        self._lock: FileLock | None = None
         self._check(path)
 
     def __enter__(self) -> Path:
@@ -139,10 +142,10 @@ class RunFolder:
                 self._publish()
         finally:
             shutil.rmtree(self._staging, ignore_errors=True)
+            if self._lock is not None:
+                remove_lock(self._lock)
             if kind is not None:
                 self._remove_parents()
-            if self._lock is not None:
-                os.close(self._lock)
 
     def _check(self, folder: Path) -> None:
         """Refuses to take a folder's place where that would delete what shall stay."""
@@ -212,22 +215,23 @@ class RunFolder:
         with contextlib.suppress(OSError):
             for folder in self._staging.parent.iterdir():
                 match = name.fullmatch(folder.name)
-                if match and not folder.is_symlink() and _is_abandoned(folder, int(match[1])):
-                    shutil.rmtree(folder, ignore_errors=True)
+                if match and not folder.is_symlink():
+                    _remove_if_abandoned(folder, int(match[1]))
 
 
-def _is_abandoned(folder: Path, process: int) -> bool:
+def _remove_if_abandoned(folder: Path, process: int) -> None:
     """By its number and by its lock: numbers come again, and differ between containers."""
     if process != os.getpid() and _is_alive(process):
-        return False
+        return
     lock = locked(folder)
-    if lock is None:
-        return False
-    os.close(lock)
-    return True
+    if lock is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        remove_lock(lock)
 
 
 def _is_alive(process: int) -> bool:
+    if sys.platform == "win32":
+        return False  # There 0 is a signal that ends processes; the lock says it alone.
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -238,18 +242,16 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def locked(folder: Path) -> int | None:
-    """Locks a folder until the number returned is closed; None where it is locked or no folder."""
+def locked(folder: Path) -> FileLock | None:
+    """Locks a folder by a file beside it, until ``remove_lock``; None if locked or not there."""
+    if not folder.is_dir():
+        return None
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"), thread_local=False)
     try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        lock.acquire(blocking=False)
     except OSError:
         return None
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(opened)
-        return None
-    return opened
+    return lock
 
 
 def _remove_run(folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import keras
 import pandas as pd
+from filelock import FileLock
 
 from lipdp._version import __version__
 from lipdp.config import RunConfig
@@ -30,7 +31,7 @@ from lipdp.results.unfinished import (
 from lipdp.run.callbacks import Backup, Clock, ClockCallback, EpochLog, StopCallback, read_epochs
 from lipdp.run.folder import locked
 from lipdp.training import Sequential, load_model
-from lipdp.training.ledger_file import LedgerFile, lost_ledger
+from lipdp.training.ledger_file import LedgerFile, lost_ledger, remove_lock
 
 _EPOCHS, _LOG, _SECONDS = "epochs.jsonl", "train.log", "seconds.json"
 
@@ -69,7 +70,7 @@ class Unfinished:
         self, output: Path, config: RunConfig, *, overwrite: bool, ledger_lost: bool = False
     ) -> None:
         self._folder, self._output = unfinished_folder(output), output
-        self._lock: int | None = None
+        self._lock: FileLock | None = None
         self._config, self._replaces = _settings(config), ledger_lost
         self._follows_lost = ledger_lost
         if ledger_lost:
@@ -126,7 +127,7 @@ class Unfinished:
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
-            os.close(self._lock)
+            remove_lock(self._lock)
             self._lock = None
 
     def _hold(self) -> None:

@@ -1,16 +1,21 @@
-"""Which worker runs which trial."""
+"""Which worker runs which trial.
+
+A lock tells a dead worker from a slow one. Optuna's heartbeat goes by the clock: it fails trials of
+machines that slept, and what it queues again is another trial, without the ledger of the first.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
 
 if TYPE_CHECKING:
     import optuna
@@ -36,11 +41,11 @@ class Claim:
     trial: optuna.Trial
     folder: Path
     attempts: int
-    _lock: IO[str]
+    _lock: FileLock
 
     def release(self) -> None:
         """Gives the right back."""
-        self._lock.close()
+        self._lock.release()
 
 
 def tickets(study: optuna.Study) -> list[FrozenTrial]:
@@ -56,7 +61,7 @@ def is_claimed(trial: FrozenTrial) -> bool:
 def is_here(trial: FrozenTrial, folder: Path) -> bool:
     """Whether the trial is, or was, run in this folder, which then holds its ledger."""
     try:
-        token = _lock_path(folder, trial.number).read_text(encoding="utf-8")
+        token = _token_path(folder, trial.number).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return False
     return is_claimed(trial) and token == trial.user_attrs[_CLAIM]
@@ -107,10 +112,10 @@ def _abandoned(study: optuna.Study, folder: Path) -> Claim | None:
     import optuna
 
     for trial in tickets(study):
-        if not _is_running(trial) or not is_claimed(trial):
+        if not _is_running(trial) or not is_here(trial, folder):
             continue
         lock = _lock(_lock_path(folder, trial.number))
-        if lock is None or lock.read() != trial.user_attrs[_CLAIM]:
+        if lock is None:
             continue
         now = _now(study, trial._trial_id)
         if _gave_way(now):
@@ -120,6 +125,7 @@ def _abandoned(study: optuna.Study, folder: Path) -> Claim | None:
             attempts = int(now.user_attrs.get(_ATTEMPTS, 1)) + 1
             mine.set_user_attr(_ATTEMPTS, attempts)
             return Claim(mine, folder / now.user_attrs[_FOLDER], attempts, lock)
+        lock.release()
     return None
 
 
@@ -143,13 +149,13 @@ def _claimed(
     from optuna.exceptions import UpdateFinishedTrialError
 
     folder.mkdir(parents=True, exist_ok=True)
-    lock, token = _lock(_lock_path(folder, trial.number), make=True), uuid.uuid4().hex
+    lock, token = _lock(_lock_path(folder, trial.number)), uuid.uuid4().hex
     if lock is None:
         return None
-    lock.truncate(0)
-    lock.write(token)
-    lock.flush()
-    os.fsync(lock.fileno())
+    with _token_path(folder, trial.number).open("w", encoding="utf-8") as file:
+        file.write(token)
+        file.flush()
+        os.fsync(file.fileno())
     try:
         trial.set_user_attr(_FOLDER, name(trial.number))
         trial.set_user_attr(_CLAIM, token)
@@ -158,7 +164,7 @@ def _claimed(
             return Claim(trial, folder / trial.user_attrs[_FOLDER], 1, lock)
     except UpdateFinishedTrialError:
         pass  # Dropped before it was claimed.
-    lock.close()
+    lock.release()
     return None
 
 
@@ -166,17 +172,18 @@ def _lock_path(folder: Path, number: int) -> Path:
     return folder / f".{number}.lock"
 
 
-def _lock(path: Path, *, make: bool = False) -> IO[str] | None:
+def _token_path(folder: Path, number: int) -> Path:
+    # A file of its own: locking a file may empty it, and Windows lets nobody read a locked one.
+    return folder / f".{number}.claim"
+
+
+def _lock(path: Path) -> FileLock | None:
+    lock = FileLock(path, thread_local=False)
     try:
-        file = path.open("a+" if make else "r+", encoding="utf-8")
-    except FileNotFoundError:
+        lock.acquire(blocking=False)
+    except Timeout:
         return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return None
-    return file
+    return lock
 
 
 def _now(study: optuna.Study, trial_id: int) -> FrozenTrial:

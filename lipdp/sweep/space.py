@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lipdp.config import Range, RunConfig, SweepSection, override_config, parse_toml, toml_value
+from lipdp.config import Range, RunConfig, SweepSection, override_config
 from lipdp.errors import InvalidConfig, LipdpError
 from lipdp.run.build import check_options
 
 if TYPE_CHECKING:
     import optuna
 
-#: What the storage knows of a trial's settings: numbers, and choices as TOML.
+#: What the storage knows of a trial's settings: numbers, and choices as JSON.
 Parameters = Mapping[str, Any]
 
 
@@ -24,7 +25,7 @@ def suggest(trial: optuna.Trial, space: Mapping[str, Any]) -> dict[str, Any]:
 def _suggest(trial: optuna.Trial, path: str, domain: Range | Sequence[Any]) -> Any:
     if not isinstance(domain, Range):
         # A storage keeps texts, not lists.
-        return trial.suggest_categorical(path, [toml_value(choice) for choice in domain])
+        return trial.suggest_categorical(path, [_text(choice) for choice in domain])
     low, high, step = domain.low, domain.high, domain.step
     if domain.is_whole:
         return trial.suggest_int(path, int(low), int(high), step=int(step or 1), log=domain.log)
@@ -37,7 +38,18 @@ def values(parameters: Parameters) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return parse_toml(f"value = {value}", "storage")["value"] if isinstance(value, str) else value
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _text(choice: Any) -> str:
+    try:
+        return json.dumps(choice, ensure_ascii=False)
+    except TypeError as error:
+        raise InvalidConfig(
+            f"A storage cannot keep this choice: {error}",
+            received=choice,
+            fix="Use text, numbers, booleans, lists and tables",
+        ) from None
 
 
 def trial_config(config: RunConfig, sweep: SweepSection, parameters: Parameters) -> RunConfig:
@@ -46,13 +58,8 @@ def trial_config(config: RunConfig, sweep: SweepSection, parameters: Parameters)
     Raises:
         InvalidConfig: If the settings do not fit.
     """
-    chosen = [f"{path}={_text(value)}" for path, value in parameters.items()]
-    held_out = f"data.validation_fraction={sweep.validation_fraction!r}"
-    return override_config(config, [held_out, *chosen])
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else toml_value(value)
+    held_out = {"data.validation_fraction": sweep.validation_fraction}
+    return override_config(config, values={**held_out, **values(parameters)})
 
 
 def check_space(config: RunConfig, sweep: SweepSection) -> None:
@@ -67,7 +74,7 @@ def check_space(config: RunConfig, sweep: SweepSection) -> None:
         ends = [domain.low, domain.high] if isinstance(domain, Range) else domain
         for value in ends:
             try:
-                _check(config, sweep, {path: toml_value(value)})
+                _check(config, sweep, {path: _text(value)})
             except LipdpError as error:
                 raise InvalidConfig(
                     f"sweep.space does not fit at {path}: {error.what}",
@@ -86,7 +93,7 @@ def _check(config: RunConfig, sweep: SweepSection, parameters: dict[str, str]) -
     problems = []
     for one in names:
         try:
-            check_options(trial_config(config, sweep, {name: toml_value(one), **parameters}))
+            check_options(trial_config(config, sweep, {name: _text(one), **parameters}))
         except LipdpError as error:
             problems.append(error)
     if len(problems) == len(names):
@@ -110,5 +117,5 @@ def accounted_settings(sweep: SweepSection) -> list[dict[str, str]]:
                 received=domain.model_dump(exclude_defaults=True),
                 fix=f"Give {path} as a list, as in [1, 2, 4], or use --trials",
             )
-        found = [{**one, path: toml_value(value)} for one in found for value in domain]
+        found = [{**one, path: _text(value)} for one in found for value in domain]
     return found

@@ -129,6 +129,8 @@ def _tidy(folder: Path) -> None:
     forget(folder)
     for partial in folder.parent.glob(f".{folder.name}.*.partial"):
         shutil.rmtree(partial, ignore_errors=True)
+    for lock in folder.parent.glob(f".{folder.name}.*.lock"):
+        lock.unlink(missing_ok=True)
 
 
 def measured(result: RunResult, metric: str) -> float:

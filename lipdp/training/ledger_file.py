@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import keras
 import numpy as np
+from filelock import FileLock
 
 from lipdp.errors import InvalidData
 from lipdp.privacy import PrivacyLedger
@@ -76,32 +77,35 @@ class LedgerFile:
     def remove(self) -> None:
         """Deletes the file, if there is one, when no other process writes it."""
         if self._path.parent.is_dir():
-            with _locked(self._lock):
+            with _locked(self._lock) as lock:
                 self._path.unlink(missing_ok=True)
-                self._lock.unlink(missing_ok=True)
+                remove_lock(lock)
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Iterator[FileLock]:
     """Waits for other processes that write; file systems without locks have none.
 
-    Who held the lock may have removed its file meanwhile, and the next one locks another file of
-    that name: only a lock on the file that is there now keeps everybody out.
+    Who held the lock may have removed its file meanwhile; a lock on a removed file counts as none.
     """
-    while True:
-        with path.open("a", encoding="utf-8") as opened:
-            with contextlib.suppress(OSError):
-                fcntl.flock(opened, fcntl.LOCK_EX)
-            if _lies_at(path, opened.fileno()):
-                yield
-                return
-
-
-def _lies_at(path: Path, descriptor: int) -> bool:
+    lock = FileLock(path, thread_local=False)
     try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+        lock.acquire()
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+            raise
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def remove_lock(lock: FileLock) -> None:
+    """Ends a lock and deletes its file, while nobody else can have locked it."""
+    # Windows deletes no open file; there the release does.
+    with contextlib.suppress(OSError):
+        os.unlink(lock.lock_file)
+    lock.release()
 
 
 def _make_folder(folder: Path) -> None:
@@ -112,7 +116,9 @@ def _make_folder(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the names in a folder durable."""
+    """Makes the names in a folder durable, where folders can be opened: not on Windows."""
+    if os.name == "nt":
+        return
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)

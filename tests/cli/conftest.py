@@ -99,8 +99,8 @@ class FakeExperiment:
             raise self.error
         return pd.DataFrame({"predicted": ["a", "b"], "radius": [0.25, 0.5]})
 
-    def bounds_table(self, source, overrides):
-        self.calls.append({"source": source, "overrides": overrides})
+    def bounds_table(self, source, overrides, *, values):
+        self.calls.append({"source": source, "overrides": overrides, "values": values})
         if self.error:
             raise self.error
         return pd.DataFrame(

@@ -11,7 +11,7 @@ from lipdp.errors import UnsupportedLayer
 def test_the_table(run, experiment):
     result = run("bounds")
     assert result.exit_code == 0, result.output
-    assert experiment.calls == [{"source": None, "overrides": []}]
+    assert experiment.calls == [{"source": None, "overrides": (), "values": {}}]
     assert [line.split() for line in result.stdout.splitlines()] == [
         ["layer", "variable", "output_bound", "lipschitz", "bound", "noise_stddev"],
         ["input", "-", "1", "1", "-", "-"],
@@ -39,7 +39,8 @@ def test_source_and_overrides_are_passed_on(run, experiment, tmp_path):
     assert experiment.calls == [
         {
             "source": Path("model.keras"),
-            "overrides": ["data.limit_rows=9", "model.name=mlp", "training.epochs=3"],
+            "overrides": ("model.name=mlp", "training.epochs=3"),
+            "values": {"data.limit_rows": 9},
         }
     ]
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import tomllib
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
-from lipdp.cli._runs import override, quiet_start
+from lipdp.cli._runs import quiet_start
 
 
 def test_quiet_start_keeps_native_chatter_off_and_gives_stderr_back(monkeypatch, capfd):
@@ -34,14 +31,3 @@ def test_quiet_start_passes_errors_and_gives_stderr_back(monkeypatch, capfd):
         raise ImportError
     os.write(2, b"after")
     assert capfd.readouterr().err == "after"
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-@example('quote " backslash \\ = # [x]')
-@example("")
-@example("1e5")
-@example("\x7f")
-def test_an_override_is_text_whatever_is_in_it(text):
-    key, _, value = override("data.path", text).partition("=")
-    assert key == "data.path"
-    assert tomllib.loads(f"value = {value}") == {"value": text}

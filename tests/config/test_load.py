@@ -1,13 +1,15 @@
+import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lipdp.config import DEFAULT_PATH, RunConfig, dump_config, load_config
+from lipdp.config import DEFAULT_PATH, RunConfig, dump_config, load_config, override_config
 from lipdp.errors import InvalidConfig
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+VALUES = st.booleans() | st.integers() | st.floats() | TEXT | st.lists(st.floats() | TEXT)
 OPTIONS = st.dictionaries(
     st.from_regex(r"[a-z_]{1,8}", fullmatch=True).filter(lambda key: key != "name"),
     st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT | st.lists(st.integers()),
@@ -86,6 +88,42 @@ def test_the_later_override_wins():
 def test_an_empty_value_removes_a_key():
     config = load_config(None, ["data.name=", "data.path=some rows.csv"])
     assert (config.data.name, config.data.path) == (None, "some rows.csv")
+
+
+@given(TEXT)
+@example('quote " backslash \\ = # [x]')
+@example("")
+@example("1e5")
+@example("\x7f")
+def test_a_value_is_text_whatever_is_in_it(text):
+    values = {"data.name": None, "data.path": text}
+    assert load_config(None, values=values).data.path == text
+    assert override_config(load_config(None), values=values).data.path == text
+
+
+@given(VALUES)
+def test_an_option_keeps_its_type(value):
+    found = load_config(None, values={"model.note": value}).model.options["note"]
+    assert repr(found) == repr(value)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_numbers_that_are_none_arrive_and_are_refused(number):
+    with pytest.raises(InvalidConfig, match=rf"privacy\.epsilon.*{number}"):
+        load_config(None, values={"privacy.epsilon": number})
+    assert repr(load_config(None, values={"model.note": number}).model.options["note"]) == repr(
+        number
+    )
+
+
+def test_an_override_wins_over_a_value():
+    config = load_config(None, ["training.epochs=2"], values={"training.epochs": 1})
+    assert config.training.epochs == 2
+
+
+def test_a_value_of_another_component_drops_the_options_of_the_old_one():
+    config = load_config(None, values={"loss.alpha": 2, "loss.name": "hkr"})
+    assert config.loss.options == {"alpha": 2}
 
 
 def test_an_override_can_open_a_section_and_a_nested_option():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lipdp.config.toml import parse_toml, read_toml, write_toml
+from lipdp.config.toml import parse_toml, read_toml, toml_value, write_toml
 from lipdp.errors import InvalidConfig
 
 # TOML has no surrogates.
@@ -23,6 +23,18 @@ VALUES = st.recursive(
 @example({"a": {"b": {"c": 1}}, "d": 1e-7, "e": math.inf, "f": 2**70})
 def test_what_is_written_is_read_back(tables):
     assert parse_toml(write_toml(tables), "here") == tables
+
+
+@given(VALUES)
+@example([{"a": {"b": [1, "x\n"]}}])
+def test_a_value_stands_behind_any_key(value):
+    assert parse_toml(f"key = {toml_value(value)}", "here") == {"key": value}
+
+
+@pytest.mark.parametrize("value", [object(), {"a": None}])
+def test_a_value_without_a_toml_form_is_refused(value):
+    with pytest.raises(InvalidConfig, match="no TOML form"):
+        toml_value(value)
 
 
 def test_types_survive():

@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import json
-import os
 
 import pandas as pd
 import pytest
@@ -22,6 +21,7 @@ from lipdp.run.callbacks import DivergenceCallback
 from lipdp.run.data import prepare_rows
 from lipdp.run.folder import locked
 from lipdp.run.unfinished import spent_by
+from lipdp.training.ledger_file import remove_lock
 
 EPOCHS, STEPS = 5, 6
 
@@ -120,7 +120,7 @@ def test_one_process_at_a_time_trains_a_run(make_config, tmp_path):
     with pytest.raises(InvalidState, match="Another process"):
         train(make_config("privacy.epsilon=3"), output, overwrite=True)
     assert spent_by(output).steps > 0
-    os.close(held)
+    remove_lock(held)
     assert train(make_config(), output).result.spent.steps == EPOCHS * STEPS
 
 
@@ -138,7 +138,7 @@ def test_two_that_begin_at_once_do_not_disturb_each_other(make_config, tmp_path,
     monkeypatch.setattr(importlib.import_module("lipdp.run.train"), "prepare_rows", read)
     with pytest.raises(InvalidState, match="Another process"):
         train(make_config(), tmp_path / "run")
-    os.close(held[0])
+    remove_lock(held[0])
     assert [path.name for path in folder.iterdir()] == ["backup.privacy_ledger.json"]
 
 

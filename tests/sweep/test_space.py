@@ -1,3 +1,5 @@
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +60,7 @@ def test_a_trial_gets_what_the_space_says(widths, rate, decay):
         ({"model__width": [[1]]}, "model.width.* no option of mlp"),
         ({"loss__tau": [1.0]}, "loss.tau.* no option"),
         ({"loss__name": ["no_such_loss"]}, "no loss"),
+        ({"model__widths": [date(2020, 1, 1)]}, r"model\.widths.*cannot keep"),
         ({"optimizer__name": ["Nothing"]}, "optimizer.name"),
         ({"optimizer__learningrate": [1.0]}, "optimizer.learningrate"),
         ({"model__name": ["linear", "mlp"], "model__depth": [1]}, "model.depth"),
@@ -71,6 +74,14 @@ def test_unknown_keys_and_values_are_named_before_any_trial(space, words):
 def test_options_of_one_of_several_models_are_fine():
     check_space(CONFIG, section(model__name=["linear", "mlp"], model__widths=[[4]]))
     check_space(CONFIG, section(loss__max_norm=[0.1], optimizer__learning_rate=[0.1]))
+
+
+@pytest.mark.parametrize("choice", ["a=b", 'quote "', "1", "true", "\x7f", [], {"a": [1.5]}, 1e300])
+def test_a_choice_keeps_its_type(choice):
+    parameters = suggest(FirstChoice(), section(model__note=[choice, 2]).space)
+    config = trial_config(CONFIG, section(model__note=[choice]), parameters)
+    assert config.model.options["note"] == choice == values(parameters)["model.note"]
+    assert type(config.model.options["note"]) is type(choice)
 
 
 def test_all_costs_are_listed():

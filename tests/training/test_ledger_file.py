@@ -94,9 +94,10 @@ class TestWriting:
         flock = fcntl.flock
 
         def removed_meanwhile(opened, kind):
-            waits.append(kind)
-            if len(waits) == 1:
-                lock.unlink()
+            if kind & fcntl.LOCK_EX:
+                waits.append(kind)
+                if len(waits) == 1:
+                    lock.unlink()
             flock(opened, kind)
 
         def written(ledger):
@@ -111,6 +112,30 @@ class TestWriting:
         assert len(waits) == 2 and file.read() is not None
         file.remove()
         assert list(tmp_path.iterdir()) == []
+
+    def test_a_lock_file_is_removed_while_nobody_else_can_lock_it(self, monkeypatch, tmp_path):
+        file, unlink, removed = LedgerFile(tmp_path / "l.json"), os.unlink, []
+
+        def locked(path):
+            with (tmp_path / "l.json.lock").open() as other, pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            removed.append(Path(path).name)
+            unlink(path)
+
+        file.write(ledger(3))
+        monkeypatch.setattr(os, "unlink", locked)
+        file.remove()
+        assert removed == ["l.json", "l.json.lock"] and list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+    def test_a_file_system_without_locks_keeps_a_ledger(self, monkeypatch, tmp_path, number):
+        def none(opened, kind):
+            raise OSError(number, "No locks available")
+
+        monkeypatch.setattr(fcntl, "flock", none)
+        file = LedgerFile(tmp_path / "l.json")
+        file.write(ledger(3))
+        assert file.read().steps == 3
 
     def test_files_of_one_stem_do_not_meet(self, monkeypatch, tmp_path):
         files = [LedgerFile(tmp_path / name) for name in ("run.a", "run.b")]
