@@ -11,23 +11,12 @@ from typing import TYPE_CHECKING
 
 from lipdp._version import __version__
 from lipdp.errors import InvalidData
-from lipdp.privacy import PrivacyLedger
+from lipdp.privacy.spent import outputs_inside, read_ledger, runs_of
 from lipdp.results import RunResult
-from lipdp.results.unfinished import (
-    FAILED_LEDGER,
-    LEDGER_FILE,
-    is_begun_by,
-    ledger_is_missing,
-    unfinished_folder,
-    unfinished_inside,
-    unfinished_settings,
-)
+from lipdp.results.run import RESULT_FILE
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-RESULT = "result.json"
 
 
 def check_all_seen(outputs: Sequence[Path]) -> None:
@@ -49,14 +38,7 @@ def check_all_seen(outputs: Sequence[Path]) -> None:
 
 def finished_inside(folder: Path) -> list[Path]:
     """Folders of the finished runs directly inside; a dot in front marks what is being written."""
-    found = (path.parent for path in folder.glob(f"*/{RESULT}"))
-    return sorted(path for path in found if path.name[0] != ".")
-
-
-def outputs_inside(folder: Path) -> list[Path]:
-    """Folders, there or not, of runs directly inside that may have spent what no result holds."""
-    failed = [path.parent for path in folder.glob(f"*/{FAILED_LEDGER}")]
-    found = dict.fromkeys([*unfinished_inside(folder), *failed])
+    found = (path.parent for path in folder.glob(f"*/{RESULT_FILE}"))
     return sorted(path for path in found if path.name[0] != ".")
 
 
@@ -89,68 +71,7 @@ def _may_have_spent(output: Path) -> bool:
 
 def _spent_unseen(output: Path) -> bool:
     """Whether an unfinished or failed run has spent what no result of it holds."""
-    spent, path = unfinished_ledger(output), output / RESULT
-    if not path.is_file():
-        return any(
-            one.phases or one.unknown_history for one in (spent, failed_ledger(output)) if one
-        )
-    if spent is None:
-        return False
-    result = RunResult.load(path)
-    if not result.spent.ledger or not is_begun_by(result, unfinished_settings(output)):
-        return True
-    seen = read_ledger(result.spent.ledger, path)
-    before = seen.phases, seen.unknown_history
-    seen.merge(spent)
-    return (seen.phases, seen.unknown_history) != before
-
-
-def unfinished_ledger(output: Path) -> PrivacyLedger | None:
-    """What the unfinished run of a folder has spent; None if it has spent nothing, or is not there.
-
-    Raises:
-        InvalidData: If its ledger is missing, was cut or edited.
-    """
-    path = unfinished_folder(output) / LEDGER_FILE
-    if ledger_is_missing(output):
-        raise InvalidData(
-            "An unfinished run lies here without its ledger, so that nobody knows what it spent",
-            received=str(path),
-            fix="Restore the file from a copy",
-        )
-    found = _read(path)
-    return found if found is not None and (found.phases or found.unknown_history) else None
-
-
-def failed_ledger(output: Path) -> PrivacyLedger | None:
-    """What a trial spent that failed and left no result in its folder; None if there is none.
-
-    Raises:
-        InvalidData: If its ledger was cut or edited.
-    """
-    return None if (output / RESULT).is_file() else _read(output / FAILED_LEDGER)
-
-
-def read_ledger(text: str, path: Path) -> PrivacyLedger:
-    """A ledger from its text.
-
-    Raises:
-        InvalidData: With the path, if it was cut or edited.
-    """
-    try:
-        return PrivacyLedger.from_json(text)
-    except InvalidData as error:
-        raise InvalidData(
-            f"The ledger of a run is broken: {error}",
-            received=str(path),
-            fix="Restore the file from a copy: nothing else says what the run spent",
-        ) from error
-
-
-def _read(path: Path) -> PrivacyLedger | None:
-    if not path.is_file():
-        return None
-    return read_ledger(path.read_text(encoding="utf-8", errors="replace"), path)
+    return not all(run.in_result for run in runs_of(output))
 
 
 #: What a report may show of an epoch; metrics of training rows are not among them.
@@ -208,7 +129,7 @@ def _run_folders(folder: Path) -> list[Path]:
             "There is no such folder", received=str(folder), fix="Give the folder of a run"
         )
     check_all_seen([folder])
-    if (folder / RESULT).is_file():
+    if (folder / RESULT_FILE).is_file():
         return [folder]
     inside = finished_inside(folder)
     if not inside:
@@ -222,7 +143,7 @@ def _run_folders(folder: Path) -> list[Path]:
 
 
 def _load(folder: Path) -> LoadedRun:
-    path = folder / RESULT
+    path = folder / RESULT_FILE
     result = RunResult.load(path)
     _check_epsilon(result, path)
     return LoadedRun(folder, result, _history(folder / "history.csv"))

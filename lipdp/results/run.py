@@ -74,6 +74,10 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
 
+#: The file that makes a folder that of a run.
+RESULT_FILE = "result.json"
+
+
 class Spent(Record):
     """What the training cost. ``delta`` includes the probability of an overflowing batch.
 

@@ -18,6 +18,7 @@ from lipdp._version import __version__
 from lipdp.config import RunConfig
 from lipdp.errors import BudgetExhausted, InvalidData, InvalidState, InvalidValue
 from lipdp.privacy import PrivacyLedger
+from lipdp.privacy.spent import lost_error, unfinished_ledger
 from lipdp.results import RunResult
 from lipdp.results.unfinished import (
     BACKUP_FOLDER,
@@ -101,7 +102,7 @@ class Unfinished:
     def _check_ledger(self, output: Path) -> None:
         lost = self._lost(output)
         if lost is not None:
-            raise _lost_error(self.ledger_path, lost, output)
+            raise lost_error(self.ledger_path, lost, output)
 
     def _check_lost(self, output: Path) -> None:
         if self._folder.exists() and self._lost(output) is not None:
@@ -115,7 +116,7 @@ class Unfinished:
     def _has_spent(self) -> bool:
         """Whether the ledger says anything; what cannot be read may say everything."""
         try:
-            known = LedgerFile(self.ledger_path).read()
+            known = unfinished_ledger(self._output)
         except InvalidData:
             return True
         return known is not None and _says_anything(known)
@@ -164,9 +165,9 @@ class Unfinished:
         if not self.exists:
             return None
         model: Sequential = load_model(self._folder / MODEL_FILE, compile=False)
-        known = LedgerFile(self.ledger_path).read()
+        known = unfinished_ledger(self._output)
         if known is None or not known.holds(model.ledger):
-            raise _lost_error(
+            raise lost_error(
                 self.ledger_path, "holds less than was spent before the first step", self._output
             )
         return model
@@ -225,7 +226,7 @@ class Unfinished:
         except BudgetExhausted:
             if (self._folder / _EPOCHS).is_file():
                 return
-            known = LedgerFile(self.ledger_path).read()
+            known = unfinished_ledger(self._output)
             if known is None or not (known.steps or known.remarks.of("other_accesses")):
                 self.remove()
             raise
@@ -237,7 +238,7 @@ class Unfinished:
 
     def add_spent(self, ledger: PrivacyLedger) -> None:
         """Adds what earlier attempts spent, where no backup brings it along."""
-        known = LedgerFile(self.ledger_path).read()
+        known = unfinished_ledger(self._output)
         if known is not None:
             ledger.merge(known)
 
@@ -280,28 +281,6 @@ def unfinished_config(output: Path) -> RunConfig:
 def is_unfinished(output: Path) -> bool:
     """Whether there is a run of this folder that can go on."""
     return (unfinished_folder(output) / MODEL_FILE).is_file()
-
-
-def spent_by(output: Path) -> PrivacyLedger | None:
-    """What an interrupted run has spent; None if there is none.
-
-    Raises:
-        InvalidData: If its ledger is missing, was cut or edited.
-    """
-    path = unfinished_folder(output) / LEDGER_FILE
-    if ledger_is_missing(output):
-        raise _lost_error(path, "is missing", output)
-    return LedgerFile(path).read()
-
-
-def _lost_error(path: Path, what: str, output: Path) -> InvalidData:
-    return InvalidData(
-        f"Nobody knows what the unfinished run spent: its ledger file {what}",
-        received=str(path),
-        fix="Restore the file from a copy. If it is lost, `lipdp train --resume"
-        f" {output} --ledger-lost` begins anew, and its statement says that an earlier run of"
-        " unknown cost read these rows",
-    )
 
 
 def _says_anything(ledger: PrivacyLedger) -> bool:

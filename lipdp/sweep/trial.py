@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from lipdp.config import RunConfig
 from lipdp.errors import InvalidData, InvalidState, LipdpError
 from lipdp.privacy import PrivacyLedger
+from lipdp.privacy.spent import spent_by
 from lipdp.results import RunResult
 from lipdp.results.unfinished import FAILED_LEDGER
 from lipdp.run.callbacks import board_of_run
-from lipdp.run.unfinished import forget, spent_by
+from lipdp.run.unfinished import forget
 from lipdp.sweep.claims import MOST_ATTEMPTS, Claim
 from lipdp.sweep.space import Parameters, suggest, trial_config
 from lipdp.sweep.study import Settings
@@ -200,7 +201,7 @@ def _reason(error: Exception) -> str:
 
 
 def spent_in(folder: Path, adjacency: str) -> PrivacyLedger | None:
-    """What a run has spent that is not known to have ended; None if nothing.
+    """What the folder of a trial has spent; None if nothing.
 
     A record that cannot be read stands for everything.
 
@@ -209,12 +210,9 @@ def spent_in(folder: Path, adjacency: str) -> PrivacyLedger | None:
         adjacency: Relation that the run counts under.
     """
     try:
-        ledger = spent_by(folder)
-        if ledger is None and (folder / "result.json").is_file():
-            ledger = PrivacyLedger.from_json(RunResult.load(folder / "result.json").spent.ledger)
+        return spent_by(folder)
     except InvalidData:
         return unknown_ledger(adjacency)
-    return ledger
 
 
 def unknown_ledger(adjacency: str) -> PrivacyLedger:

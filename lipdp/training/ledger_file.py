@@ -17,6 +17,7 @@ from filelock import FileLock
 
 from lipdp.errors import InvalidData
 from lipdp.privacy import PrivacyLedger
+from lipdp.privacy.spent import read_ledger_file
 
 
 class LedgerFile:
@@ -42,16 +43,7 @@ class LedgerFile:
         Raises:
             InvalidData: If the file was cut or edited.
         """
-        if not self._path.exists():
-            return None
-        try:
-            return PrivacyLedger.from_json(self._path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, InvalidData) as error:
-            raise InvalidData(
-                f"The ledger file is not readable: {error}",
-                received=str(self._path),
-                fix="Restore it from a copy. Without it nothing says what earlier runs spent",
-            ) from error
+        return read_ledger_file(self._path)
 
     def write(self, ledger: PrivacyLedger) -> None:
         """Replaces the file; durable at return.

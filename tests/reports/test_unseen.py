@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lipdp.errors import InvalidData
+from lipdp.privacy.spent import runs_of
 from lipdp.reports import load_runs, notes_on_unseen
-from lipdp.reports.loading import failed_ledger
 from tests.reports.saving import leave, save, spent
 
 
@@ -69,7 +69,7 @@ def test_a_result_says_what_the_ledger_of_its_trial_says(tmp_path, fields):
     fail(tmp_path / "a")
     save(tmp_path / "a", fields)
     assert len(load_runs([tmp_path])) == 1
-    assert failed_ledger(tmp_path / "a") is None
+    assert [run.state for run in runs_of(tmp_path / "a")] == ["finished"]
 
 
 def test_what_lies_beside_is_named(tmp_path, fields):

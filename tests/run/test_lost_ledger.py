@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from lipdp.cli import COMMANDS
 from lipdp.errors import InvalidData, InvalidValue
 from lipdp.privacy import PrivacyLedger
+from lipdp.privacy.spent import unfinished_ledger
 from lipdp.results import RunResult
 from lipdp.results.unfinished import LEDGER_FILE, unfinished_folder
 from lipdp.run import resume, train
-from lipdp.run.unfinished import spent_by
 
 EPOCHS, STEPS = 5, 6
 
@@ -159,7 +159,7 @@ def test_what_it_spent_counts_as_unknown(run, damage):
     output, _, texts = run
     DAMAGES[damage](unfinished_folder(output) / LEDGER_FILE, texts)
     with pytest.raises(InvalidData):
-        spent_by(output)
+        unfinished_ledger(output)
     assert spent_in(output, "add-remove").unknown_history
     answer = CliRunner().invoke(COMMANDS, ["account", "runs", str(output)])
     assert answer.exit_code == 2 and LEDGER_FILE in "".join(answer.output.split())

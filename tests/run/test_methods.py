@@ -13,10 +13,10 @@ import pytest
 
 from lipdp.errors import InvalidData, InvalidState, UnsafeSetting
 from lipdp.privacy import PrivacyLedger
+from lipdp.privacy.spent import unfinished_ledger
 from lipdp.results import RunResult
 from lipdp.run import bounds_table, dp_sgd, predict, train
 from lipdp.run.child import ChildFailed
-from lipdp.run.unfinished import spent_by
 
 #: The package has a function of the same name.
 TRAIN = importlib.import_module("lipdp.run.train")
@@ -157,10 +157,10 @@ def test_what_an_attempt_showed_is_counted_by_the_next(process, make_config, tmp
     process.first_lines = [json.dumps({"event": "epoch", "epoch": 0, "val_accuracy": 0.5})]
     with pytest.raises(InvalidState, match="killed"):
         train(config, tmp_path / "out")
-    assert spent_by(tmp_path / "out").steps == 6
+    assert unfinished_ledger(tmp_path / "out").steps == 6
     process.error, process.first_lines = None, []
     result = train(config, tmp_path / "out").result
     # Of the thirty steps that the budget pays for.
     assert process.request["steps"] == 24
     assert result.spent.steps == 30 and result.spent.epsilon <= 4.0
-    assert spent_by(tmp_path / "out") is None
+    assert unfinished_ledger(tmp_path / "out") is None

@@ -16,11 +16,11 @@ from lipdp.errors import (
     UnsafeSetting,
 )
 from lipdp.privacy import PrivacyLedger
+from lipdp.privacy.spent import unfinished_ledger
 from lipdp.run import resume, train
 from lipdp.run.callbacks import DivergenceCallback
 from lipdp.run.data import prepare_rows
 from lipdp.run.folder import locked
-from lipdp.run.unfinished import spent_by
 from lipdp.training.ledger_file import remove_lock
 
 EPOCHS, STEPS = 5, 6
@@ -101,11 +101,11 @@ def test_other_settings_do_not_continue_it(make_config, tmp_path):
 def test_nothing_is_thrown_away_before_another_run_begins(make_config, tmp_path):
     output = tmp_path / "run"
     interrupted(make_config(), output, STEPS)
-    spent = spent_by(output).steps
+    spent = unfinished_ledger(output).steps
     bad = make_config("data.target=nowhere")
     with pytest.raises(InvalidConfig):
         train(bad, output, overwrite=True)
-    assert spent_by(output).steps == spent > 0
+    assert unfinished_ledger(output).steps == spent > 0
     # The first one goes on as if nothing had been.
     assert train(make_config(), output).result.spent.steps == EPOCHS * STEPS
 
@@ -119,7 +119,7 @@ def test_one_process_at_a_time_trains_a_run(make_config, tmp_path):
             train(make_config(), output, **options)
     with pytest.raises(InvalidState, match="Another process"):
         train(make_config("privacy.epsilon=3"), output, overwrite=True)
-    assert spent_by(output).steps > 0
+    assert unfinished_ledger(output).steps > 0
     remove_lock(held)
     assert train(make_config(), output).result.spent.steps == EPOCHS * STEPS
 
@@ -195,7 +195,7 @@ def test_a_closed_pipe_before_the_first_step_leaves_nothing(make_config, tmp_pat
 def test_a_closed_pipe_after_a_step_keeps_what_it_spent_and_its_time(make_config, tmp_path):
     with pytest.raises(BrokenPipeError):
         train(make_config(), tmp_path / "run", listener=ClosedPipe(after=2))
-    assert spent_by(tmp_path / "run").steps >= 2
+    assert unfinished_ledger(tmp_path / "run").steps >= 2
     assert float((tmp_path / ".run.unfinished" / "seconds.json").read_text()) > 0.0
     with pytest.raises(InvalidValue, match="is spent"):
         train(make_config("privacy.epsilon=3"), tmp_path / "run")
@@ -228,7 +228,7 @@ def test_a_spent_budget_without_a_backup_keeps_its_ledger(make_config, tmp_path)
     (tmp_path / ".run.unfinished" / "epochs.jsonl").unlink(missing_ok=True)
     with contextlib.suppress(BudgetExhausted):
         train(config, tmp_path / "run")
-    assert spent_by(tmp_path / "run").steps == STEPS
+    assert unfinished_ledger(tmp_path / "run").steps == STEPS
 
 
 @pytest.mark.parametrize("rate", ["inf", "nan", "0.0", "-1.0"])
@@ -253,4 +253,4 @@ def test_a_diverged_run_says_so_and_stops_spending(make_config, tmp_path, monkey
     message = str(caught.value)
     assert f"{2 * STEPS} steps spent epsilon" in message and "learning_rate" in message
     assert str(tmp_path / ".run.unfinished" / "backup.privacy_ledger.json") in message
-    assert spent_by(tmp_path / "run").steps == 2 * STEPS
+    assert unfinished_ledger(tmp_path / "run").steps == 2 * STEPS

@@ -11,39 +11,36 @@ import click
 from lipdp.cli import _output
 
 if TYPE_CHECKING:
-    from lipdp.errors import InvalidData
     from lipdp.privacy import PrivacyLedger
-    from lipdp.results import RunResult
+    from lipdp.privacy.spent import SpentRun
 
 _SEEDED = "a seed was given: whoever knows it can recompute the noise"
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """What counts of a folder: a finished run, or another one as far as it came.
-
-    Attributes:
-        state: ``""`` of a finished one, ``"unfinished"`` or ``"failed"``.
-    """
+    """A run of a folder, with what it spent."""
 
     folder: Path
+    run: SpentRun
     ledger: PrivacyLedger
-    config: dict[str, Any]
-    delta: float | None
-    state: str = ""
 
     @property
     def label(self) -> str:
-        return f"{self.folder} ({self.state})" if self.state else str(self.folder)
+        return f"{self.folder} ({self.run.state})" if self.is_partial else str(self.folder)
+
+    @property
+    def is_partial(self) -> bool:
+        return self.run.state != "finished"
 
     @property
     def is_seeded(self) -> bool:
-        return self.ledger.seeded or _part(self.config, "privacy").get("seed") is not None
+        return self.ledger.seeded or _part(self.run.config, "privacy").get("seed") is not None
 
     @property
     def group(self) -> str:
         """The column of users, or ``"None"``."""
-        return str(_part(self.config, "data").get("group"))
+        return str(_part(self.run.config, "data").get("group"))
 
 
 @click.command("runs")
@@ -112,66 +109,36 @@ def _plain(run: _Counted, epsilon: float) -> dict[str, Any]:
         "epsilon": epsilon,
         "steps": run.ledger.steps,
         "seeded": run.is_seeded,
-        "unfinished": bool(run.state),
+        "unfinished": run.is_partial,
     }
 
 
 def _counted(folder: Path) -> list[_Counted]:
-    """The finished and the unfinished run of a folder; one, if one goes on with the other."""
-    from lipdp.results import RunResult
-    from lipdp.results.unfinished import is_begun_by
-
-    path = folder / "result.json"
-    unfinished = _unfinished(folder)
-    if not path.is_file():
-        rest = [one for one in (unfinished, _failed(folder)) if one is not None]
-        if rest:
-            return rest
-    result = RunResult.load(path)
-    finished = _Counted(folder, _ledger(folder, result), result.config, result.spent.delta)
-    if unfinished is None:
-        return [finished]
-    if not is_begun_by(result, unfinished.config):
-        return [finished, unfinished]
-    if not unfinished.ledger.holds(finished.ledger):
-        raise _behind(folder)
-    return [_Counted(folder, unfinished.ledger, result.config, result.spent.delta, "unfinished")]
-
-
-def _behind(folder: Path) -> InvalidData:
+    """The runs of a folder that have spent: most often one."""
     from lipdp.errors import InvalidData
-    from lipdp.results.unfinished import LEDGER_FILE, unfinished_folder
+    from lipdp.privacy.spent import runs_of
+    from lipdp.results import RunResult
+    from lipdp.results.run import RESULT_FILE
 
-    return InvalidData(
-        "The ledger of an unfinished run holds less than the result that the run wrote when it was"
-        " stopped, so that nobody knows what it spent",
-        received=str(unfinished_folder(folder) / LEDGER_FILE),
-        fix="Restore the file from a copy",
-    )
-
-
-def _unfinished(folder: Path) -> _Counted | None:
-    from lipdp.reports.loading import unfinished_ledger
-    from lipdp.results.unfinished import unfinished_settings
-
-    ledger = unfinished_ledger(folder)
-    if ledger is None:
-        return None
-    config = unfinished_settings(folder)
-    return _Counted(folder, ledger, config, _part(config, "privacy").get("delta"), "unfinished")
-
-
-def _failed(folder: Path) -> _Counted | None:
-    from lipdp.reports.loading import failed_ledger
-
-    ledger = failed_ledger(folder)
-    return None if ledger is None else _Counted(folder, ledger, {}, None, "failed")
+    found = []
+    for run in runs_of(folder):
+        if run.ledger is None:
+            raise InvalidData(
+                "The result of this run holds no ledger",
+                received=str(folder),
+                fix="Train it again, or add its steps with lipdp account epsilon --phase",
+            )
+        found.append(_Counted(folder, run, run.ledger))
+    if not found:
+        # Which says what is missing.
+        RunResult.load(folder / RESULT_FILE)
+    return found
 
 
 def _delta(runs: list[_Counted]) -> float:
     from lipdp.errors import InvalidValue
 
-    known = [one.delta for one in runs if one.delta is not None]
+    known = [one.run.delta for one in runs if one.run.delta is not None]
     if not known:
         raise InvalidValue(
             "The unfinished runs were given no delta, and no finished run says one",
@@ -185,9 +152,9 @@ def _check_units(runs: list[_Counted]) -> None:
     """Refuses to add runs that protect single rows to runs that protect all rows of a user."""
     from lipdp.errors import InvalidData
 
-    units = {one.group for one in runs if one.config}
+    units = {one.group for one in runs if one.run.config}
     # A failed trial left its ledger alone, which tells whether there are users, not their column.
-    alone = {unit for one in runs if not one.config for unit in one.ledger.units}
+    alone = {unit for one in runs if not one.run.config for unit in one.ledger.units}
     of_users = {"row": {"None"}, "user": units - {"None"}}
     units |= {unit for unit in alone if not of_users[unit] & units} if units else alone
     if len(units) > 1:
@@ -201,16 +168,3 @@ def _check_units(runs: list[_Counted]) -> None:
 def _part(config: dict[str, Any], name: str) -> dict[str, Any]:
     found = config.get(name)
     return found if isinstance(found, dict) else {}
-
-
-def _ledger(folder: Path, result: RunResult) -> PrivacyLedger:
-    from lipdp.errors import InvalidData
-    from lipdp.privacy import PrivacyLedger
-
-    if not result.spent.ledger:
-        raise InvalidData(
-            "The result of this run holds no ledger",
-            received=str(folder),
-            fix="Train it again, or add its steps with lipdp account epsilon --phase",
-        )
-    return PrivacyLedger.from_json(result.spent.ledger)

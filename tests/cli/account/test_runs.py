@@ -231,7 +231,8 @@ def test_a_missing_ledger_of_an_unfinished_run_is_refused(run, write, tmp_path):
         (unfinished / "backup.privacy_ledger.json").unlink()
         (unfinished / name).mkdir() if name == "backup" else (unfinished / name).write_text("")
         refused = run("account", "runs", folder)
-        assert refused.exit_code == 2 and "without its ledger" in refused.stderr
+        said = " ".join(refused.stderr.split())
+        assert refused.exit_code == 2 and "its ledger file is missing" in said
         assert "backup.privacy_ledger.json" in "".join(refused.stderr.split())
 
 
