@@ -44,6 +44,10 @@ def accountant_library() -> str:
     return f"dp-accounting {metadata.version('dp-accounting')}"
 
 
+#: Why what a seed made is not private.
+SEEDED = "a seed was given: whoever knows it can recompute the noise"
+
+
 @dataclass(frozen=True)
 class PrivacyStatement:
     """What was guaranteed, under which assumptions: for each kind of access to the rows one block.
@@ -79,7 +83,7 @@ class PrivacyStatement:
         seeded = self.reproducible or any(access.terms.seeded for access in self.accesses)
         found = {
             "no noise was added (the noise multiplier is 0)": no_noise,
-            "a seed was given: whoever knows it can recompute the noise": seeded,
+            SEEDED: seeded,
             f"its accesses speak of different units ({', '.join(self._units)}), and no epsilon of"
             " both is known": len(self._units) > 1,
             "epsilon is infinite: the history of the data is not known, the noise was 0, or"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,14 +61,7 @@ def write_report(result: RunResult, history: pd.DataFrame, path: Path) -> None:
 
 def not_private_reason(result: RunResult) -> str:
     """Why the run protects nobody; empty if it is private."""
-    if not math.isfinite(result.spent.epsilon):
-        return "no finite epsilon bounds what the model reveals about a training row"
-    privacy = result.config.get("privacy")
-    if isinstance(privacy, dict) and privacy.get("seed") is not None:
-        return "the noise comes from a seed in the configuration and can be recomputed"
-    if result.statement.startswith("NOT PRIVATE"):
-        return "the statement below says why"
-    return ""
+    return "; ".join(result.not_private)
 
 
 def _context(result: RunResult, history: pd.DataFrame) -> dict[str, Any]:

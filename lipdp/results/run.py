@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    model_validator,
 )
 
 from lipdp.errors import InvalidData
@@ -122,7 +123,8 @@ class RunResult(Record):
     "none" (without privacy). ``peak_memory_bytes`` is the largest resident memory of the process.
     ``certified`` is empty where nothing can be proved about any row; ``uncertified`` says of how
     many rows that is so, and why. ``interrupted`` says that the training was stopped early and can
-    go on; every number is that of the steps so far.
+    go on; every number is that of the steps so far. ``not_private`` says why nobody is protected,
+    by the ledger and the budget; it is empty if the run is private.
     """
 
     name: str
@@ -141,6 +143,16 @@ class RunResult(Record):
     peak_memory_bytes: int | None = None
     interrupted: bool = False
     uncertified: str = ""
+    not_private: list[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_early_version(cls, data: Any) -> Any:
+        return _with_reasons(data) if isinstance(data, dict) else data
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Pickles of early versions lack what these versions did not write."""
+        super().__setstate__({**state, "__dict__": _with_reasons(state["__dict__"])})
 
     def save(self, path: Path) -> None:
         """Writes the result as JSON."""
@@ -168,6 +180,28 @@ class RunResult(Record):
                 received=str(path),
                 fix="Give the result.json that a run wrote, by this version or an earlier one",
             ) from None
+
+
+def _with_reasons(data: dict[str, Any]) -> dict[str, Any]:
+    """Results of early versions say in their other fields alone why they are not private."""
+    if "not_private" in data:
+        return data
+    return {**data, "not_private": _reasons_not_private(data)}
+
+
+def _reasons_not_private(data: dict[str, Any]) -> list[str]:
+    def section(name: str) -> dict[str, Any]:
+        found = data.get(name)
+        return found if isinstance(found, dict) else dict(getattr(found, "__dict__", {}))
+
+    if section("spent").get("epsilon") in ("inf", "Infinity", math.inf):
+        return ["no finite epsilon bounds what the model reveals about a training row"]
+    config = section("config").get("privacy")
+    if isinstance(config, dict) and config.get("seed") is not None:
+        return ["the noise comes from a seed in the configuration and can be recomputed"]
+    if str(data.get("statement")).startswith("NOT PRIVATE"):
+        return ["the statement below says why"]
+    return []
 
 
 def _reason(error: Exception) -> str:

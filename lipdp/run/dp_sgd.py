@@ -253,7 +253,7 @@ def fit_dp_sgd(
         done = json.loads((folder / "done.json").read_text(encoding="utf-8"))
     # Frozen layers are bounded by their present weights.
     made.trainable = False
-    statement = str(statement_of(plan, made.ledger, not_covered=rows.not_covered))
+    statement = statement_of(plan, made.ledger, not_covered=rows.not_covered)
     history = pd.DataFrame(heard.rows)
     return Trained(made, history, record, statement, done["peak_memory_bytes"])
 

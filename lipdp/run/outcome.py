@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
+from lipdp.privacy import PrivacyStatement
 from lipdp.results import RunResult
 from lipdp.training import Sequential
 
@@ -62,12 +63,12 @@ class Trained:
         model: With the plan and the ledger of its training.
         history: One row an epoch: epsilon and held-out metrics.
         record: The plan as plain data.
-        statement: The guarantee in words.
+        statement: The guarantee.
         peak_memory_bytes: Largest resident memory of the process that trained, or None.
     """
 
     model: Sequential
     history: pd.DataFrame
     record: dict[str, Any]
-    statement: str
+    statement: PrivacyStatement
     peak_memory_bytes: int | None

@@ -179,7 +179,7 @@ def _trained(
         with unfinished.ended_by_budget():
             return fit_dp_sgd(model, config, rows, log, unfinished.keep_ledger)
     history = _fit(model, config, rows, unfinished, log, stop)
-    statement = str(statement_of(model.plan, model.ledger, not_covered=rows.not_covered))
+    statement = statement_of(model.plan, model.ledger, not_covered=rows.not_covered)
     record = plan_record(model.plan, model)
     return Trained(model, history, record, statement, peak_memory_bytes())
 
@@ -231,7 +231,8 @@ def _result(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         config=config.model_dump(mode="json"),
         plan=trained.record,
-        statement=trained.statement,
+        statement=str(trained.statement),
+        not_private=list(trained.statement.reasons_not_private),
         spent=_spent(model),
         test=held_out_metrics(certificates, rows),
         certified=certified_at(part, certificates, rows, config.certificates.radii),

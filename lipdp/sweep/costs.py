@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from lipdp.errors import InvalidConfig, LipdpError
 from lipdp.privacy import PrivacyLedger, composed, repeat_and_select
+from lipdp.privacy.statement import SEEDED
 from lipdp.results.lines import decimals_up
 from lipdp.run.bounds import plan_of
 from lipdp.sweep.records import Choosing, RepeatCost, TrialRecord, chosen
@@ -96,7 +97,6 @@ _ELSEWHERE = (
 _DAMAGED = "The record is lost or damaged, so no finite epsilon holds for this sweep."
 #: The default of up to 10^5 rows, where no trial came so far as to say how many there are.
 _DELTA = 1e-5
-_SEED = "a seed was given: whoever knows it can recompute the noise"
 
 
 def cost_of_choosing(
@@ -145,7 +145,7 @@ def cost_of_choosing(
         # Never the lesser of the two: which one it is would tell how many trials there were.
         epsilon=repeat.epsilon if repeat is not None and repeat.applies else together,
         final=final,
-        not_private="" if settings.config.privacy.seed is None else _SEED,
+        not_private="" if settings.config.privacy.seed is None else SEEDED,
         not_covered=_not_covered(settings),
         unknown_trials=[number for number, one in ledgers.items() if one.unknown_history],
     )

@@ -110,3 +110,29 @@ def test_a_number_that_no_run_has_is_refused(tmp_path, field, value):
     message = str(caught.value)
     assert field in message and str(path) in message
     assert repr(value) in message or repr(float(value)) in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({}, None),
+        ({"epsilon": math.inf}, "no finite epsilon"),
+        ({"config": {"privacy": {"seed": 0}}}, "can be recomputed"),
+        ({"config": {"privacy": {"seed": None}}}, None),
+        ({"statement": "NOT PRIVATE\n  - no noise"}, "statement"),
+    ],
+)
+def test_results_of_early_versions_say_why_they_are_not_private(tmp_path, changes, word):
+    path = tmp_path / "result.json"
+    result(**changes).save(path)
+    early = json.loads(path.read_text())
+    said = early.pop("not_private")
+    path.write_text(json.dumps(early))
+    assert RunResult.load(path).not_private == said
+    assert len(said) == (word is not None) and all(word in reason for reason in said)
+
+
+def test_the_reasons_of_a_run_are_kept_as_it_gave_them(tmp_path):
+    path = tmp_path / "result.json"
+    result(statement="NOT PRIVATE", not_private=["no noise", "a seed"]).save(path)
+    assert RunResult.load(path).not_private == ["no noise", "a seed"]

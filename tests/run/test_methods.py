@@ -62,6 +62,10 @@ def test_without_privacy_the_budget_is_ignored_and_nothing_is_claimed(make_confi
     result = train(config, tmp_path / "out").result
     assert math.isinf(result.spent.epsilon) and result.spent.steps == 30
     assert result.statement.startswith("NOT PRIVATE")
+    assert [reason.split(" (")[0].split(":")[0] for reason in result.not_private] == [
+        "no noise was added",
+        "a seed was given",
+    ]
     assert result.method == "none" and result.config["training"]["method"] == "none"
     assert result.test.accuracy > 0.7
     assert result.certified[0].accuracy > 0.1

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from lipdp.privacy import PrivacyLedger
     from lipdp.privacy.spent import SpentRun
 
-_SEEDED = "a seed was given: whoever knows it can recompute the noise"
-
 
 @dataclass(frozen=True)
 class _Counted:
@@ -67,6 +65,7 @@ def command(
     Example: lipdp account runs runs/first runs/second
     """
     from lipdp.privacy import composed, merged
+    from lipdp.privacy.statement import SEEDED
     from lipdp.results.lines import digits_up
 
     runs = [one for folder in run_folders for one in _counted(folder)]
@@ -96,7 +95,7 @@ def command(
         )
     for one in runs:
         if one.is_seeded:
-            click.echo(f"NOT PRIVATE: {one.label}: {_SEEDED}")
+            click.echo(f"NOT PRIVATE: {one.label}: {SEEDED}")
 
 
 def _accesses(ledger: PrivacyLedger) -> int:
