@@ -310,14 +310,8 @@ class _Book:
         ledger.begin_session(self._session)
         for epoch in range(plan.request.epochs):
             taken = min(steps, plan.steps_per_epoch)
-            ledger.record(
-                plan.sampling_rate,
-                plan.noise_multiplier * plan.factor_in(epoch),
-                -(-taken // plan.sampler.steps_per_access),
-                overflow_probability=plan.capacity.overflow_probability_per_step,
-                draw=plan.sampler.kind,
-                terms=self._terms,
-            )
+            accesses = -(-taken // plan.sampler.steps_per_access)
+            plan.record_in(ledger, epoch, accesses, self._terms)
             steps -= taken
         remember_limits(plan, ledger)
         for words in _WEAK:

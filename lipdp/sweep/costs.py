@@ -58,14 +58,8 @@ def _check_finite(planned: list[PrivacyLedger], delta: float, mean: float) -> No
 
 
 def _with_steps(ledger: PrivacyLedger, plan: TrainingPlan) -> PrivacyLedger:
-    for phase in plan.phases:
-        ledger.record(
-            phase.sampling_rate,
-            phase.noise_multiplier,
-            phase.steps,
-            overflow_probability=plan.capacity.overflow_probability_per_step,
-            draw=phase.draw,
-        )
+    for place, phase in enumerate(plan.phases):
+        plan.record_in(ledger, place, phase.steps)
     return ledger
 
 

@@ -270,6 +270,27 @@ class TrainingPlan:
             )
         return epoch - self.request.initial_epoch
 
+    def record_in(
+        self, ledger: PrivacyLedger, place: int, accesses: int = 1, terms: Terms | None = None
+    ) -> None:
+        """Writes accesses of one epoch into a ledger.
+
+        Args:
+            ledger: What is spent.
+            place: The epoch, counted from the first one.
+            accesses: How many of them.
+            terms: What they promise, if that is not what the plan says.
+        """
+        phase = self.phases[place]
+        ledger.record(
+            phase.sampling_rate,
+            phase.noise_multiplier,
+            accesses,
+            overflow_probability=self.capacity.overflow_probability_per_step,
+            draw=phase.draw,
+            terms=self.terms if terms is None else terms,
+        )
+
     def factor_in(self, epoch: int) -> float:
         """What the noise is multiplied by in an epoch."""
         return factor_at(self.budget.noise_schedule, epoch)

@@ -30,7 +30,6 @@ class RemainingBudget:
     def __init__(self, plan: TrainingPlan) -> None:
         self._plan = plan
         self._epoch, self._done = 0, 0
-        self._multiplier = plan.noise_multiplier
         self._left = 0
         self._known: Any = None
 
@@ -43,10 +42,8 @@ class RemainingBudget:
         Raises:
             InvalidState: If it was not planned.
         """
-        factor = self._plan.factor_in(epoch)
         self._epoch, self._done = self._plan.place_of(epoch), 0
-        self._multiplier = self._plan.noise_multiplier * factor
-        return factor
+        return self._plan.factor_in(epoch)
 
     @property
     def is_spent(self) -> bool:
@@ -71,17 +68,10 @@ class RemainingBudget:
             BudgetExhausted: As ``check``, if it may not run; nothing is recorded then.
         """
         self.check(ledger)
-        plan = self._plan
         self._left -= 1
         self._done += 1
-        ledger.record(
-            plan.sampler.sampling_rate,
-            self._multiplier,
-            overflow_probability=plan.capacity.overflow_probability_per_step,
-            draw=plan.sampler.kind,
-            terms=plan.terms,
-        )
-        remember_limits(plan, ledger)
+        self._plan.record_in(ledger, self._epoch)
+        remember_limits(self._plan, ledger)
         self._known = _contents(ledger)
 
     def _affordable(self, ledger: PrivacyLedger) -> int:

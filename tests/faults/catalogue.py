@@ -897,9 +897,9 @@ LEDGER = (
     Fault(
         "overflow-that-is-not-recorded",
         "ledger",
-        "            self._multiplier,\n"
-        "            overflow_probability=plan.capacity.overflow_probability_per_step,\n",
-        "            self._multiplier,\n",
+        "            accesses,\n"
+        "            overflow_probability=self.capacity.overflow_probability_per_step,\n",
+        "            accesses,\n",
         ("tests/training/test_ledger.py::test_overflow_of_every_step_is_recorded",),
     ),
     Fault(
@@ -912,8 +912,8 @@ LEDGER = (
     Fault(
         "factor-of-a-schedule-that-is-not-recorded",
         "ledger",
-        "self._multiplier = self._plan.noise_multiplier * factor",
-        "self._multiplier = self._plan.noise_multiplier",
+        "phase = self.phases[place]",
+        "phase = self.phases[0]",
         ("tests/training/test_schedule.py::test_each_epoch_gets_its_noise",),
     ),
     Fault(

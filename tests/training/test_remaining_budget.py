@@ -1,6 +1,7 @@
 """How many steps the budget still allows, whatever was spent, restored or planned."""
 
 import collections
+import functools
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from lipdp.errors import BudgetExhausted
 from lipdp.privacy import Phase, PrivacyBudget, PrivacyLedger, Terms
-from lipdp.training.plan import affordable
+from lipdp.training.plan import TrainingPlan, affordable
 from lipdp.training.remaining_budget import RemainingBudget
 
 DELTA = 1e-5
@@ -66,7 +67,7 @@ def test_the_allowed_steps_keep_within_the_budget(before, ahead, epsilon, overfl
 def planned(phases, budget, overflow=0.0, first=0):
     """A plan of one phase an epoch, whose noise is that of the first times a factor."""
     z = phases[0].noise_multiplier
-    return SimpleNamespace(
+    plan = SimpleNamespace(
         budget=budget,
         phases=tuple(phases),
         delta=DELTA,
@@ -81,6 +82,8 @@ def planned(phases, budget, overflow=0.0, first=0):
         place_of=lambda epoch: epoch - first,
         factor_in=lambda epoch: phases[epoch - first].noise_multiplier / z,
     )
+    plan.record_in = functools.partial(TrainingPlan.record_in, plan)
+    return plan
 
 
 def of_one_rate(rate, epochs):
