@@ -905,8 +905,8 @@ LEDGER = (
     Fault(
         "kind-of-draws-that-is-not-recorded",
         "ledger",
-        "            draw=plan.sampler.kind,\n            terms=plan.terms,\n",
-        "            terms=plan.terms,\n",
+        "            draw=phase.draw,\n            terms=self.terms if terms is None else terms,\n",
+        "            terms=self.terms if terms is None else terms,\n",
         ("tests/training/test_sampling.py::test_fixed_sizes_are_recorded_as_such",),
     ),
     Fault(
