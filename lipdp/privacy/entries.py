@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, astuple, dataclass, fields
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import astuple, fields
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
 
-from lipdp.errors import InvalidData, InvalidValue
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictStr,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic.dataclasses import dataclass
+
+from lipdp.errors import InvalidData
 from lipdp.privacy.phase import MOST_STEPS, Draw, Phase
 
 _FORMAT = "lipdp privacy ledger"
-#: The version that is written, and one that is read too, which lacks how rows were chosen.
-_VERSION, _EARLIER = 5, 4
-_KEYS = {
-    *("format", "version", "adjacency", "unknown_history", "calibrated"),
-    *("remarks", "entries", "sha256"),
-}
+_STRICT = ConfigDict(strict=True, extra="forbid", frozen=True)
+_Count = Annotated[int, Field(strict=True, ge=0, le=MOST_STEPS)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Terms:
     """What an access promises beside its numbers, and how its rows were chosen.
 
@@ -38,28 +48,18 @@ class Terms:
         mechanism: What was released, in words.
 
     Raises:
-        InvalidValue: If one of them has another type, or a number is negative.
+        ValidationError: If one of them has another type, or a number is negative.
     """
 
-    unit: str = "row"
-    seeded: bool = False
-    secure: bool = False
-    sampler: str = ""
-    num_units: int = 0
-    batch_size: int = 0
-    rows_per_unit: int = 0
-    capacity: int = 0
-    mechanism: str = ""
-
-    def __post_init__(self) -> None:
-        counts = (self.num_units, self.batch_size, self.rows_per_unit, self.capacity)
-        right = (
-            all(type(text) is str for text in (self.unit, self.sampler, self.mechanism))
-            and all(type(flag) is bool for flag in (self.seeded, self.secure))
-            and all(type(count) is int and 0 <= count <= MOST_STEPS for count in counts)
-        )
-        if not right:
-            raise InvalidValue("The terms of an access have a wrong type or number", received=self)
+    unit: StrictStr = "row"
+    seeded: StrictBool = False
+    secure: StrictBool = False
+    sampler: StrictStr = ""
+    num_units: _Count = 0
+    batch_size: _Count = 0
+    rows_per_unit: _Count = 0
+    capacity: _Count = 0
+    mechanism: StrictStr = ""
 
 
 #: Of an access to rows that is as private as it says.
@@ -82,28 +82,73 @@ class Entry(NamedTuple):
         return Phase(self.sampling_rate, self.noise_multiplier, steps, self.draw)
 
 
-def to_plain(entry: Entry, steps: int) -> dict[str, Any]:
-    """An entry and its count, as JSON has them."""
-    return {
-        "purpose": entry.purpose,
-        "draw": list(astuple(entry.draw)),
-        "sampling_rate": entry.sampling_rate,
-        "noise_multiplier": entry.noise_multiplier,
-        "overflow_probability": entry.price,
-        "steps": steps,
-        "terms": asdict(entry.terms),
-        "session": entry.session,
-    }
+#: Terms that each version recorded. The last one is written, all are read; what one lacks is said
+#: to be not recorded.
+_TERMS: Mapping[int, tuple[str, ...]] = MappingProxyType(
+    {4: ("unit", "seeded", "secure"), 5: tuple(one.name for one in fields(Terms))}
+)
+_VERSION = max(_TERMS)
+
+
+def _recorded(terms: Any, info: ValidationInfo) -> Any:
+    """Refuses terms of another version than the text's; none may be left to its default."""
+    names = _TERMS[info.context or _VERSION]
+    if isinstance(terms, dict) and tuple(terms) != names:
+        raise ValueError(f"this version records {', '.join(names)}")
+    return terms
+
+
+class KeptEntry(BaseModel):
+    """Equal accesses as JSON has them."""
+
+    model_config = _STRICT
+
+    purpose: str
+    draw: Annotated[list[str | int], Field(min_length=3, max_length=3)]
+    sampling_rate: float
+    noise_multiplier: float
+    overflow_probability: float
+    steps: Annotated[int, Field(ge=1, le=MOST_STEPS)]
+    terms: Annotated[Terms, BeforeValidator(_recorded)]
+    session: str
+
+
+class KeptLedger(BaseModel):
+    """A ledger as JSON has it."""
+
+    model_config = _STRICT
+
+    format: str = _FORMAT
+    version: int = _VERSION
+    adjacency: str
+    unknown_history: bool
+    calibrated: float | None
+    remarks: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
+    entries: list[KeptEntry]
+
+
+def kept(entry: Entry, steps: int) -> KeptEntry:
+    """An entry and its count."""
+    return KeptEntry.model_construct(
+        purpose=entry.purpose,
+        draw=list(astuple(entry.draw)),
+        sampling_rate=entry.sampling_rate,
+        noise_multiplier=entry.noise_multiplier,
+        overflow_probability=entry.price,
+        steps=steps,
+        terms=entry.terms,
+        session=entry.session,
+    )
 
 
 def as_text(**content: Any) -> str:
-    """JSON of adjacency, unknown_history, calibrated, remarks and entries, with a checksum."""
-    whole = {"format": _FORMAT, "version": _VERSION, **content}
+    """JSON of the fields of a ``KeptLedger``, with a checksum."""
+    whole = KeptLedger.model_construct(**content).model_dump()
     return json.dumps({**whole, "sha256": _checksum(whole)})
 
 
-def parse(text: str) -> dict[str, Any]:
-    """What ``as_text`` was given, from its text; entries are not looked at.
+def parse(text: str) -> KeptLedger:
+    """What ``as_text`` was given, from its text.
 
     Raises:
         InvalidData: If the text was cut, edited, or written by something else.
@@ -112,44 +157,19 @@ def parse(text: str) -> dict[str, Any]:
         content = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise _refusal("is not whole", str(error)) from error
-    if not isinstance(content, dict) or set(content) != _KEYS:
+    if not isinstance(content, dict) or set(content) != {*KeptLedger.model_fields, "sha256"}:
         raise _refusal("lacks or adds fields", content)
-    checksum = content.pop("sha256")
-    if content["format"] != _FORMAT or content["version"] not in (_VERSION, _EARLIER):
-        raise _refusal("has another format", (content["format"], content["version"]))
+    checksum, version = content.pop("sha256"), content["version"]
+    if content["format"] != _FORMAT or version not in tuple(_TERMS):
+        raise _refusal("has another format", (content["format"], version))
     if checksum != _checksum(content):
         raise _refusal("does not match its checksum", checksum)
-    if not isinstance(content["unknown_history"], bool):
-        raise _refusal("has a wrong unknown_history", content["unknown_history"])
-    if not isinstance(content["entries"], list) or not isinstance(content["adjacency"], str):
-        raise _refusal("has wrong types", content)
-    return content
-
-
-def check_types(plain: dict[str, Any], version: int) -> None:
-    """Refuses an entry of other fields or types than ``to_plain`` of that version makes.
-
-    Raises:
-        InvalidData: If it is one.
-    """
-    numbers = ("sampling_rate", "noise_multiplier", "overflow_probability")
-    steps, draw, terms = plain["steps"], plain["draw"], plain["terms"]
-    right = (
-        all(type(plain[name]) in (int, float) for name in numbers)
-        and (type(steps) is int and 1 <= steps <= MOST_STEPS)
-        and (isinstance(draw, list) and len(draw) == len(fields(Draw)))
-        and isinstance(plain["purpose"], str)
-        and isinstance(plain["session"], str)
-        and (isinstance(terms, dict) and list(terms) == _terms_of(version))
-    )
-    if not right or len(plain) != len(numbers) + 5:
-        raise InvalidData("A ledger entry lacks a field or has a wrong type", received=plain)
-
-
-def _terms_of(version: int) -> list[str]:
-    """Names of the terms, in their order."""
-    names = [one.name for one in fields(Terms)]
-    return names if version == _VERSION else names[:3]
+    try:
+        return KeptLedger.model_validate(content, context=version)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        place = ".".join(map(str, wrong["loc"]))
+        raise _refusal(f"is wrong at {place}: {wrong['msg']}", wrong["input"]) from error
 
 
 def _refusal(what: str, received: object) -> InvalidData:

@@ -12,7 +12,7 @@ from typing import Any
 from lipdp.errors import InvalidData, InvalidValue, LipdpError
 from lipdp.privacy.access import TRAINING, Access
 from lipdp.privacy.accountants import Accounted, account, check_draws
-from lipdp.privacy.entries import ROWS, Entry, Terms, as_text, check_types, parse, to_plain
+from lipdp.privacy.entries import ROWS, Entry, KeptEntry, Terms, as_text, kept, parse
 from lipdp.privacy.phase import (
     MOST_STEPS,
     POISSON,
@@ -331,7 +331,7 @@ class PrivacyLedger:
             unknown_history=self._unknown_history,
             calibrated=self._calibrated,
             remarks=self.remarks.to_plain(),
-            entries=[to_plain(entry, steps) for entry, steps in self._counts.items()],
+            entries=[kept(entry, steps) for entry, steps in self._counts.items()],
         )
 
     @classmethod
@@ -342,28 +342,33 @@ class PrivacyLedger:
             InvalidData: If the text was cut, edited, or written by something else.
         """
         content = parse(text)
+        place = "adjacency"
         try:
-            ledger = cls(content["adjacency"])
-            for plain in content["entries"]:
-                ledger._add(plain, content["version"])
-            ledger.remarks = Remarks(content["remarks"])
-            if content["calibrated"] is not None:
-                ledger.calibrate(content["calibrated"])
-        except (LipdpError, TypeError, ValueError, KeyError) as error:
-            raise InvalidData("The ledger holds an impossible entry", fix=str(error)) from error
-        if content["unknown_history"]:
+            ledger = cls(content.adjacency)
+            for number, entry in enumerate(content.entries):
+                place = f"entries.{number}"
+                ledger._add(entry)
+            place = "remarks"
+            ledger.remarks = Remarks((place, words) for place, words in content.remarks)
+            place = "calibrated"
+            if content.calibrated is not None:
+                ledger.calibrate(content.calibrated)
+        except LipdpError as error:
+            raise InvalidData(
+                f"The ledger holds something impossible at {place}", fix=str(error)
+            ) from error
+        if content.unknown_history:
             ledger.mark_unknown()
         return ledger
 
-    def _add(self, plain: dict[str, Any], version: int) -> None:
-        check_types(plain, version)
+    def _add(self, entry: KeptEntry) -> None:
         self._record(
-            plain["sampling_rate"],
-            plain["noise_multiplier"],
-            plain["steps"],
-            plain["overflow_probability"],
-            Draw(*plain["draw"]),
-            plain["purpose"],
-            Terms(**plain["terms"]),
-            plain["session"],
+            entry.sampling_rate,
+            entry.noise_multiplier,
+            entry.steps,
+            entry.overflow_probability,
+            Draw(*entry.draw),  # type: ignore[arg-type]
+            entry.purpose,
+            entry.terms,
+            entry.session,
         )

@@ -302,6 +302,33 @@ def test_forged_entries_are_refused(changes):
 
 
 @pytest.mark.parametrize(
+    ("spot", "value", "place"),
+    [
+        (("entries", 1, "steps"), True, "entries.1.steps: .*integer"),
+        (("entries", 2, "terms", "num_units"), -1, "entries.2.terms.num_units: .*greater"),
+        (("entries", 0, "terms", "seeded"), 0, "entries.0.terms.seeded: .*boolean"),
+        (("entries", 0, "extra"), 0, "entries.0.extra: Extra"),
+        (("entries", 1, "draw"), ["other", 0, 0], "impossible at entries.1.*no such draw"),
+        (("entries", 2, "noise_multiplier"), -1.0, "impossible at entries.2.*noise multiplier"),
+        (("unknown_history",), 0, "unknown_history: .*boolean"),
+        (("remarks",), [["other_accesses"]], "remarks.0: "),
+        (("remarks",), [["elsewhere", "words"]], "impossible at remarks"),
+        (("calibrated",), -1.0, "impossible at calibrated"),
+        (("adjacency",), "swap", "impossible at adjacency"),
+    ],
+)
+def test_a_sentence_names_the_place(spot, value, place):
+    content = json.loads(TEXT)
+    target = content
+    for key in spot[:-1]:
+        target = target[key]
+    target[spot[-1]] = value
+    with pytest.raises(InvalidData, match=place) as error:
+        PrivacyLedger.from_json(_signed(content))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"version": 1},
