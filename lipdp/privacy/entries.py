@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, fields
+from dataclasses import astuple, dataclass, fields
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
@@ -14,22 +14,18 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    StrictBool,
-    StrictStr,
     ValidationError,
     ValidationInfo,
 )
-from pydantic.dataclasses import dataclass
 
-from lipdp.errors import InvalidData
+from lipdp.errors import InvalidData, InvalidValue
 from lipdp.privacy.phase import MOST_STEPS, Draw, Phase
 
 _FORMAT = "lipdp privacy ledger"
 _STRICT = ConfigDict(strict=True, extra="forbid", frozen=True)
-_Count = Annotated[int, Field(strict=True, ge=0, le=MOST_STEPS)]
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True)
 class Terms:
     """What an access promises beside its numbers, and how its rows were chosen.
 
@@ -48,18 +44,28 @@ class Terms:
         mechanism: What was released, in words.
 
     Raises:
-        ValidationError: If one of them has another type, or a number is negative.
+        InvalidValue: If one of them has another type, or a number is negative.
     """
 
-    unit: StrictStr = "row"
-    seeded: StrictBool = False
-    secure: StrictBool = False
-    sampler: StrictStr = ""
-    num_units: _Count = 0
-    batch_size: _Count = 0
-    rows_per_unit: _Count = 0
-    capacity: _Count = 0
-    mechanism: StrictStr = ""
+    unit: str = "row"
+    seeded: bool = False
+    secure: bool = False
+    sampler: str = ""
+    num_units: int = 0
+    batch_size: int = 0
+    rows_per_unit: int = 0
+    capacity: int = 0
+    mechanism: str = ""
+
+    def __post_init__(self) -> None:
+        counts = (self.num_units, self.batch_size, self.rows_per_unit, self.capacity)
+        right = (
+            all(type(text) is str for text in (self.unit, self.sampler, self.mechanism))
+            and all(type(flag) is bool for flag in (self.seeded, self.secure))
+            and all(type(count) is int and 0 <= count <= MOST_STEPS for count in counts)
+        )
+        if not right:
+            raise InvalidValue("The terms of an access have a wrong type or number", received=self)
 
 
 #: Of an access to rows that is as private as it says.
@@ -91,11 +97,11 @@ _VERSION = max(_TERMS)
 
 
 def _recorded(terms: Any, info: ValidationInfo) -> Any:
-    """Refuses terms of another version than the text's; none may be left to its default."""
+    """Terms of the text's own version; none may be left to its default."""
     names = _TERMS[info.context or _VERSION]
-    if isinstance(terms, dict) and tuple(terms) != names:
+    if not isinstance(terms, dict) or tuple(terms) != names:
         raise ValueError(f"this version records {', '.join(names)}")
-    return terms
+    return Terms(**terms)
 
 
 class KeptEntry(BaseModel):

@@ -876,7 +876,7 @@ LEDGER = (
     Fault(
         "unknown-history-that-is-not-read",
         "ledger",
-        '        if content["unknown_history"]:\n            ledger.mark_unknown()\n',
+        '        if content.unknown_history:\n            ledger.mark_unknown()\n',
         "",
         ("tests/privacy/test_ledger.py::test_unknown_history_is_infinite_for_good",),
     ),
@@ -943,8 +943,8 @@ LEDGER = (
     Fault(
         "texts-of-any-version",
         "ledger",
-        'content["version"] not in (_VERSION, _EARLIER)',
-        'not content["version"]',
+        "version not in tuple(_TERMS)",
+        "not version",
         (
             "tests/privacy/test_ledger_text.py"
             "::TestEarlierVersion::test_other_versions_are_refused_whatever_their_fields",

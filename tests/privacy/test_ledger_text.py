@@ -305,8 +305,8 @@ def test_forged_entries_are_refused(changes):
     ("spot", "value", "place"),
     [
         (("entries", 1, "steps"), True, "entries.1.steps: .*integer"),
-        (("entries", 2, "terms", "num_units"), -1, "entries.2.terms.num_units: .*greater"),
-        (("entries", 0, "terms", "seeded"), 0, "entries.0.terms.seeded: .*boolean"),
+        (("entries", 2, "terms", "num_units"), -1, "entries.2.terms: .*wrong type or number"),
+        (("entries", 0, "terms", "seeded"), 0, "entries.0.terms: .*wrong type or number"),
         (("entries", 0, "extra"), 0, "entries.0.extra: Extra"),
         (("entries", 1, "draw"), ["other", 0, 0], "impossible at entries.1.*no such draw"),
         (("entries", 2, "noise_multiplier"), -1.0, "impossible at entries.2.*noise multiplier"),
