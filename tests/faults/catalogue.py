@@ -876,7 +876,7 @@ LEDGER = (
     Fault(
         "unknown-history-that-is-not-read",
         "ledger",
-        '        if content.unknown_history:\n            ledger.mark_unknown()\n',
+        "        if content.unknown_history:\n            ledger.mark_unknown()\n",
         "",
         ("tests/privacy/test_ledger.py::test_unknown_history_is_infinite_for_good",),
     ),
