@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def check_all_seen(outputs: Sequence[Path]) -> None:
+def check_all_counted(outputs: Sequence[Path]) -> None:
     """Refuses folders of runs that spent what no result holds.
 
     Raises:
         InvalidData: If there are any, or a file that would tell is broken.
     """
-    unseen = [str(output) for output in outputs if _spent_unseen(output)]
-    if unseen:
+    uncounted = [str(output) for output in outputs if _has_uncounted(output)]
+    if uncounted:
         raise InvalidData(
             "Unfinished or failed runs lie here and have spent, which a report of the finished"
             " ones would leave out of what the runs cost together",
-            received=unseen,
+            received=uncounted,
             fix="Finish what was stopped with lipdp train --resume; or name the folders of the"
             " finished runs one by one, and let lipdp account runs add up all of them",
         )
@@ -51,8 +51,8 @@ def notes_on_unseen(runs: Sequence[Path], others: Iterable[Path] = ()) -> list[s
     """
     places = dict.fromkeys(run.absolute().parent for run in runs)
     beside = [output for one in places for output in outputs_inside(one)]
-    unseen = [output for output in beside if _may_have_spent(output)]
-    named = dict.fromkeys(str(path) for path in [*others, *unseen])
+    uncounted = [output for output in beside if _may_have_spent(output)]
+    named = dict.fromkeys(str(path) for path in [*others, *uncounted])
     if not named:
         return []
     return [
@@ -64,12 +64,12 @@ def notes_on_unseen(runs: Sequence[Path], others: Iterable[Path] = ()) -> list[s
 
 def _may_have_spent(output: Path) -> bool:
     try:
-        return _spent_unseen(output)
+        return _has_uncounted(output)
     except InvalidData:  # What cannot be read may say anything.
         return True
 
 
-def _spent_unseen(output: Path) -> bool:
+def _has_uncounted(output: Path) -> bool:
     """Whether an unfinished or failed run has spent what no result of it holds."""
     return not all(run.in_result for run in runs_of(output))
 
@@ -128,7 +128,7 @@ def _run_folders(folder: Path) -> list[Path]:
         raise InvalidData(
             "There is no such folder", received=str(folder), fix="Give the folder of a run"
         )
-    check_all_seen([folder])
+    check_all_counted([folder])
     if (folder / RESULT_FILE).is_file():
         return [folder]
     inside = finished_inside(folder)
@@ -138,7 +138,7 @@ def _run_folders(folder: Path) -> list[Path]:
             received=str(folder),
             fix="Give folders that lipdp train wrote, or a folder of such folders",
         )
-    check_all_seen(outputs_inside(folder))
+    check_all_counted(outputs_inside(folder))
     return inside
 
 

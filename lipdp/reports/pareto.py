@@ -28,7 +28,7 @@ from lipdp.reports.pareto_figures import (
 )
 from lipdp.reports.run import not_private_reason
 from lipdp.reports.sections import Cell, Section, sections
-from lipdp.reports.selection import front, robust_front, spread_out
+from lipdp.reports.selection import pareto_front, robust_pareto_front, spread_out
 from lipdp.reports.words import names, neighbours, settings_trials, summary, titles
 
 _MOST_MEANINGS = 6
@@ -108,7 +108,7 @@ def _context(
 
 
 def _section(section: Section, cost: Cost | None, name: str) -> dict[str, Any]:
-    chosen = front(section.cells)
+    chosen = pareto_front(section.cells)
     return {
         "name": name,
         "section": section,
@@ -149,7 +149,7 @@ def _strictest(section: Section) -> Cell | None:
 
 def _rows(section: Section) -> list[dict[str, Any]]:
     """The table by epsilon; a cell on the front of its method is marked."""
-    best = [cell for method in section.methods for cell in front(section.of(method))]
+    best = [cell for method in section.methods for cell in pareto_front(section.of(method))]
     return [
         {
             "cell": cell,
@@ -162,7 +162,7 @@ def _rows(section: Section) -> list[dict[str, Any]]:
 
 def _robustness(section: Section, unit: str, name: str, number: int) -> dict[str, Any]:
     radii = section.radii(unit)
-    fronts = {radius: robust_front(section.cells, unit, radius) for radius in radii}
+    fronts = {radius: robust_pareto_front(section.cells, unit, radius) for radius in radii}
     rows = [
         {"cell": cell, "method": method_name(cell.method), "on": [cell in fronts[r] for r in radii]}
         for cell in section.cells

@@ -11,7 +11,7 @@ from lipdp.reports.cost import Cost
 from lipdp.reports.loading import LoadedRun
 from lipdp.reports.run import not_private_reason
 from lipdp.reports.sections import CONFIDENCE, Cell, Estimate, Section, part, row_interval
-from lipdp.reports.selection import front, robust_front
+from lipdp.reports.selection import pareto_front, robust_pareto_front
 from lipdp.reports.words import titles
 from lipdp.results.run import strict_json
 
@@ -40,7 +40,7 @@ def to_table(runs: Sequence[LoadedRun]) -> pd.DataFrame:
 
 
 def _section(section: Section, cost: Cost | None, *, shared: bool) -> dict[str, Any]:
-    best = {id(cell) for method in section.methods for cell in front(section.of(method))}
+    best = {id(cell) for method in section.methods for cell in pareto_front(section.of(method))}
     return {
         "data": section.data,
         "group": section.group,
@@ -61,7 +61,7 @@ def _robust_fronts(section: Section) -> list[dict[str, Any]]:
         {
             "unit": unit,
             "radius": radius,
-            "cells": [positions[id(c)] for c in robust_front(section.cells, unit, radius)],
+            "cells": [positions[id(c)] for c in robust_pareto_front(section.cells, unit, radius)],
         }
         for unit in section.units
         for radius in section.radii(unit)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lipdp.reports.figures import GREY, LOOKS, finite, monitored_radius, new_figure, style, to_svg
 from lipdp.reports.page import held_out, method_name, number_up
 from lipdp.reports.sections import Cell, Section
-from lipdp.reports.selection import best_by_epsilon, front, spread_out
+from lipdp.reports.selection import best_by_epsilon, pareto_front, spread_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,7 +195,7 @@ def _plain_ticks(axis: Axes) -> None:
 def _draw_steps(
     axis: Axes, cells: Sequence[Cell], look: tuple[str, str, Any], beside: float, right: float
 ) -> None:
-    best = front(cells)
+    best = pareto_front(cells)
     x = [*(cell.epsilon * beside for cell in best), right]
     y = [cell.accuracy.mean for cell in best]
     axis.step(x, [*y, y[-1]], where="post", color=look[0], linestyle=look[2], linewidth=1.6)
@@ -206,7 +206,7 @@ def _draw_points(
 ) -> None:
     """Cells of the front large with their interval and single runs, the others small."""
     color, marker, dash = look
-    best = front(cells)
+    best = pareto_front(cells)
     for cell in cells:
         chosen, x = cell in best, cell.epsilon * beside
         results = [one.test.accuracy for one in cell.results]

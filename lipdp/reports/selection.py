@@ -27,7 +27,7 @@ def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 T = TypeVar("T")
 
 
-def front(cells: Sequence[Cell]) -> list[Cell]:
+def pareto_front(cells: Sequence[Cell]) -> list[Cell]:
     """Cells that no other one beats in epsilon and mean accuracy, by epsilon."""
     costs = [(cell.epsilon, -cell.accuracy.mean) for cell in cells]
     return _kept(cells, costs)
@@ -43,7 +43,7 @@ def best_by_epsilon(cells: Sequence[Cell]) -> list[Cell]:
     return [best[key] for key in sorted(best)]
 
 
-def robust_front(cells: Sequence[Cell], unit: str, radius: float) -> list[Cell]:
+def robust_pareto_front(cells: Sequence[Cell], unit: str, radius: float) -> list[Cell]:
     """Cells that no other one beats in epsilon, mean accuracy and mean certified accuracy."""
     found = [(cell, cell.certified(unit, radius)) for cell in cells]
     known = [(cell, value) for cell, value in found if value is not None]

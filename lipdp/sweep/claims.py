@@ -48,7 +48,7 @@ class Claim:
         self._lock.release()
 
 
-def tickets(study: optuna.Study) -> list[FrozenTrial]:
+def counted_trials(study: optuna.Study) -> list[FrozenTrial]:
     """The trials that count, by number; one that was dropped before it began does not."""
     return [t for t in study.get_trials(deepcopy=False) if not _never_begins(t)]
 
@@ -95,7 +95,7 @@ def drop_unclaimed(study: optuna.Study) -> None:
         * A trial that is dropped is never run, whatever the clocks of machines say: a worker claims
           and then looks for the mark, this marks and then looks for the claim, so one gives way.
     """
-    for trial in tickets(study):
+    for trial in counted_trials(study):
         if _is_running(trial) and not is_claimed(trial) and _age(trial) > _UNCLAIMED:
             _drop_unless_claimed(study, trial._trial_id)
 
@@ -111,7 +111,7 @@ def _drop_unless_claimed(study: optuna.Study, trial_id: int) -> None:
 def _abandoned(study: optuna.Study, folder: Path) -> Claim | None:
     import optuna
 
-    for trial in tickets(study):
+    for trial in counted_trials(study):
         if not _is_running(trial) or not is_here(trial, folder):
             continue
         lock = _lock(_lock_path(folder, trial.number))
@@ -130,9 +130,9 @@ def _abandoned(study: optuna.Study, folder: Path) -> Claim | None:
 
 
 def _new(study: optuna.Study, total: int, folder: Path, name: Callable[[int], str]) -> Claim | None:
-    while len(tickets(study)) < total:
+    while len(counted_trials(study)) < total:
         trial = study.ask()
-        if sum(other.number < trial.number for other in tickets(study)) >= total:
+        if sum(other.number < trial.number for other in counted_trials(study)) >= total:
             _drop(study, trial._trial_id)
             return None
         mine = _claimed(study, trial, folder, name)

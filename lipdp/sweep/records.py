@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lipdp.privacy import PrivacyLedger
 from lipdp.results.run import Certified, JsonFloat, Record, TestMetrics
-from lipdp.sweep.claims import is_claimed, is_here, tickets
+from lipdp.sweep.claims import counted_trials, is_claimed, is_here
 from lipdp.sweep.space import values
 from lipdp.sweep.study import settings_in
 from lipdp.sweep.trial import spent_in, unknown_ledger
@@ -139,7 +139,7 @@ def trial_records(study: optuna.Study, folder: Path) -> list[TrialRecord]:
         folder: Of the runs on this machine, which hold what running trials have spent.
     """
     adjacency = settings_in(study).config.privacy.adjacency
-    return [_record(trial, _spent(trial, folder, adjacency)) for trial in tickets(study)]
+    return [_record(trial, _spent(trial, folder, adjacency)) for trial in counted_trials(study)]
 
 
 def chosen(trials: Sequence[TrialRecord]) -> TrialRecord | None:

@@ -13,7 +13,7 @@ from lipdp.config import RunConfig
 from lipdp.errors import InvalidConfig, InvalidState, InvalidValue
 from lipdp.privacy import PrivacyLedger
 from lipdp.run.callbacks import check_board_of_runs
-from lipdp.sweep.claims import drop_unclaimed, tickets
+from lipdp.sweep.claims import counted_trials, drop_unclaimed
 from lipdp.sweep.costs import claim_of_chosen, cost_notes, cost_of_choosing, planned_ledgers
 from lipdp.sweep.records import (
     Best,
@@ -129,7 +129,7 @@ def _settings(
         )
     _check_numbers(trials, random_trials, jobs)
     if config.training.method != "clipless":
-        # The others keep no ledger on disk: a trial that was killed would have spent unseen.
+        # The others keep no ledger on disk: what a killed trial spent, nobody would count.
         raise InvalidConfig(
             "A sweep tries settings of this package's own training alone",
             received=config.training.method,
@@ -212,7 +212,7 @@ def _tell(
 
 
 def _ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    return [t for t in tickets(study) if t.state.name in _ENDED]
+    return [t for t in counted_trials(study) if t.state.name in _ENDED]
 
 
 def _result(

@@ -153,7 +153,7 @@ def test_the_way_out_says_so_for_good(run):
 
 @pytest.mark.parametrize("damage", ["missing", "cannot be read"])
 def test_what_it_spent_counts_as_unknown(run, damage):
-    from lipdp.reports.loading import check_all_seen
+    from lipdp.reports.loading import check_all_counted
     from lipdp.sweep.trial import spent_in
 
     output, _, texts = run
@@ -164,7 +164,7 @@ def test_what_it_spent_counts_as_unknown(run, damage):
     answer = CliRunner().invoke(COMMANDS, ["account", "runs", str(output)])
     assert answer.exit_code == 2 and LEDGER_FILE in "".join(answer.output.split())
     with pytest.raises(InvalidData, match="ledger"):
-        check_all_seen([output])
+        check_all_counted([output])
 
 
 def test_a_run_that_spent_nothing_yet_has_an_empty_ledger(begun, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from lipdp.sweep import claims
-from lipdp.sweep.claims import claim, drop_unclaimed, tickets
+from lipdp.sweep.claims import claim, counted_trials, drop_unclaimed
 from lipdp.sweep.study import join_study
 from lipdp.sweep.worker import run_name
 
@@ -37,7 +37,7 @@ def test_a_trial_whose_worker_died_before_it_claimed_it_is_replaced(pair):
     add_unclaimed(study, datetime.now() - timedelta(minutes=2))
     add_unclaimed(study, datetime.now())
     assert claim(study, 2, folder, run_name).trial.number == 2
-    assert [t.number for t in tickets(study)] == [1, 2]
+    assert [t.number for t in counted_trials(study)] == [1, 2]
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_clock_that_jumps_makes_no_trial_old(pair, spring):
     study, _, folder = pair
     add_unclaimed(study, datetime(2026, 3, 29, 1, 59, 50))
     assert claim(study, 1, folder, run_name) is None
-    assert [t.state.name for t in tickets(study)] == ["RUNNING"]
+    assert [t.state.name for t in counted_trials(study)] == ["RUNNING"]
 
 
 def test_a_trial_that_was_dropped_before_its_claim_is_not_run(pair, at_once, monkeypatch):
@@ -77,7 +77,7 @@ def test_a_trial_that_was_dropped_before_its_claim_is_not_run(pair, at_once, mon
 
     monkeypatch.setattr(mine, "ask", dropped)
     assert claim(mine, 2, folder, run_name).trial.number == 1
-    assert [t.number for t in tickets(mine)] == [1]
+    assert [t.number for t in counted_trials(mine)] == [1]
 
 
 def test_a_trial_that_was_marked_before_its_worker_looked_is_not_run(pair, monkeypatch):
@@ -91,14 +91,14 @@ def test_a_trial_that_was_marked_before_its_worker_looked_is_not_run(pair, monke
 
     monkeypatch.setattr(claims, "_now", marked)
     assert claim(mine, 2, folder, run_name).trial.number == 1
-    assert [t.number for t in tickets(theirs)] == [1]
+    assert [t.number for t in counted_trials(theirs)] == [1]
 
 
 @pytest.mark.parametrize("moment", ["look", "mark"])
 def test_a_trial_that_is_claimed_meanwhile_is_left_alone(pair, at_once, monkeypatch, moment):
     mine, theirs, folder = pair
     trial = mine.ask()
-    seen, mark, held = tickets(theirs), claims._mark, []
+    seen, mark, held = counted_trials(theirs), claims._mark, []
 
     def take():
         held.append(claims._claimed(mine, trial, folder, run_name))
@@ -111,10 +111,10 @@ def test_a_trial_that_is_claimed_meanwhile_is_left_alone(pair, at_once, monkeypa
         take()
     else:
         monkeypatch.setattr(claims, "_mark", late)
-    monkeypatch.setattr(claims, "tickets", lambda study: seen)
+    monkeypatch.setattr(claims, "counted_trials", lambda study: seen)
     drop_unclaimed(theirs)
     assert held[0].attempts == 1
-    assert [(t.number, t.state.name) for t in tickets(mine)] == [(0, "RUNNING")]
+    assert [(t.number, t.state.name) for t in counted_trials(mine)] == [(0, "RUNNING")]
 
 
 def test_a_trial_whose_worker_gave_way_and_died_is_not_run(pair, monkeypatch):
@@ -124,4 +124,4 @@ def test_a_trial_whose_worker_gave_way_and_died_is_not_run(pair, monkeypatch):
     monkeypatch.setattr(claims, "_ATTEMPTS", "begun")
     claims._mark(theirs, dead.trial._trial_id)
     assert claim(theirs, 1, folder, run_name).trial.number == 1
-    assert [t.number for t in tickets(theirs)] == [1]
+    assert [t.number for t in counted_trials(theirs)] == [1]

@@ -2,7 +2,7 @@
 
 from lipdp.errors import UnboundedGradient
 from lipdp.privacy import PrivacyLedger, composed
-from lipdp.sweep.claims import claim, tickets
+from lipdp.sweep.claims import claim, counted_trials
 from lipdp.sweep.costs import cost_of_choosing
 from lipdp.sweep.records import chosen, trial_records
 from lipdp.sweep.study import drawn_number, join_study, open_study
@@ -40,7 +40,7 @@ def test_a_larger_number_adds_trials(make_settings, begin, training):
     for total in (1, 3, 2):
         study, place = begin(settings, trials=total)
         work(study, settings, place, train)
-    assert len(tickets(study)) == len(train.folders) == 3
+    assert len(counted_trials(study)) == len(train.folders) == 3
 
 
 def test_a_failed_trial_has_its_reason_and_the_sweep_goes_on(make_settings, begin, training):
