@@ -40,7 +40,7 @@ def _only_at_the_start(projection: BjorckProjection, w: Any) -> Any:
 
 
 def _believe(callback: LedgerCallback) -> None:
-    callback._seen = callback._ledger
+    callback._proved_with = callback._ledger
 
 
 #: By part, where it lies and what stands in for it.
