@@ -16,7 +16,7 @@ from lipdp.layers.base import sample_shape
 from lipdp.layers.dense import ProjectedInitializer
 from lipdp.layers.linear import LinearLayer
 from lipdp.layers.pooling import check_rank
-from lipdp.layers.windows import Windows, coverage
+from lipdp.layers.windows import Windows, coverage, windows_of
 from lipdp.numerics import count, gamma, product_slack, times
 from lipdp.projections import (
     BjorckProjection,
@@ -326,8 +326,7 @@ class SpectralConvolution(KernelLayer):
         self._add_kernel((*self.kernel_size, shape[-1] // self.groups, self.filters))
 
     def _windows(self, shape: tuple[int, ...]) -> tuple[Windows, ...]:
-        axes = zip(shape, self.kernel_size, self.strides, self.dilation_rate, strict=False)
-        return tuple(Windows(n, k, s, d, self.padding) for n, k, s, d in axes)
+        return windows_of(shape, self.kernel_size, self.strides, self.padding, self.dilation_rate)
 
     def call(self, inputs: Any) -> Any:
         """``inputs`` of shape (n, ..., C) to (n, ..., filters)."""
@@ -394,8 +393,7 @@ class SpectralTransposedConvolution(KernelLayer):
         shape = sample_shape(input_shape)
         check_rank(shape, self.rank + 1)
         sizes = self._output_sizes(shape)
-        axes = zip(sizes, self.kernel_size, self.strides, strict=True)
-        windows = tuple(Windows(n, k, s, padding=self.padding) for n, k, s in axes)
+        windows = windows_of(sizes, self.kernel_size, self.strides, self.padding)
         self._geometry = ConvGeometry(windows)
         self._add_kernel((*self.kernel_size, self.filters, shape[-1]))
 
@@ -555,8 +553,7 @@ class SpectralDepthwiseConv2D(KernelLayer):
         return keras.initializers.RandomNormal(stddev=100.0)
 
     def _windows(self, shape: tuple[int, ...]) -> tuple[Windows, ...]:
-        axes = zip(shape, self.kernel_size, self.strides, strict=False)
-        return tuple(Windows(n, k, s, padding=self.padding) for n, k, s in axes)
+        return windows_of(shape, self.kernel_size, self.strides, self.padding)
 
     def call(self, inputs: Any) -> Any:
         """``inputs`` of shape (n, rows, columns, C) to (n, ..., C depth_multiplier)."""

@@ -11,7 +11,7 @@ from keras import ops
 
 from lipdp.errors import InvalidValue
 from lipdp.layers.base import LipschitzLayer, NonExpansiveLayer, positions, sample_shape
-from lipdp.layers.windows import Windows, coverage, padded_sum_norm
+from lipdp.layers.windows import Windows, coverage, padded_sum_norm, windows_of
 from lipdp.numerics import count, gamma, times
 from lipdp.setting import Setting
 
@@ -62,15 +62,15 @@ class WindowPooling(LipschitzLayer):
         """Lays out the windows."""
         shape = sample_shape(input_shape)
         check_rank(shape, self.rank + 1)
-        axes = zip(shape, self.pool_size, self.strides, strict=False)
-        self._windows = tuple(Windows(n, k, s, padding=self.padding) for n, k, s in axes)
+        self._windows = self._windows_over(shape)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
         """One position for each window."""
         shape = sample_shape(input_shape)
-        axes = zip(shape, self.pool_size, self.strides, strict=False)
-        counts = (Windows(n, k, s, padding=self.padding).count for n, k, s in axes)
-        return (input_shape[0], *counts, shape[-1])
+        return (input_shape[0], *(axis.count for axis in self._windows_over(shape)), shape[-1])
+
+    def _windows_over(self, shape: tuple[int, ...]) -> tuple[Windows, ...]:
+        return windows_of(shape, self.pool_size, self.strides, self.padding)
 
     def parameter_bounds(self, x: float, g: float) -> list[float]:
         """No weights."""

@@ -111,6 +111,27 @@ class Windows:
         return self.window if self.size % self.stride else spaced
 
 
+def windows_of(
+    sizes: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    dilation: Sequence[int] | None = None,
+) -> tuple[Windows, ...]:
+    """The windows of each axis of a grid.
+
+    Args:
+        sizes: Lengths of the axes; channels behind them are left out.
+        window: Taps on each axis.
+        strides: Distance of two windows on each.
+        padding: As in ``Windows``.
+        dilation: Distance of two taps on each; 1 if None.
+    """
+    spacing = [1] * len(window) if dilation is None else dilation
+    axes = zip(sizes, window, strides, spacing, strict=False)
+    return tuple(Windows(n, k, s, d, padding) for n, k, s, d in axes)
+
+
 def coverage(windows: Sequence[Windows]) -> int:
     """kappa: the greatest number of (window, tap) pairs that read one position of a grid.
 

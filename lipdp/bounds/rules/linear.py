@@ -18,7 +18,7 @@ from lipdp.bounds.rules.base import LayerBounds, Rules, Shapes, Weightless, proj
 from lipdp.bounds.rules.pooling import check_channels_last
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.convolution import ConvGeometry, per_axis
-from lipdp.layers.windows import PADDINGS, Windows
+from lipdp.layers.windows import PADDINGS, Windows, windows_of
 from lipdp.numerics import gamma, product_slack, times
 from lipdp.projections import ChannelBall, frobenius_norm_bound, spectral_norm_bound
 
@@ -392,8 +392,7 @@ def _windows(layer: Any, kernel: Any, shape: tuple[int, ...]) -> tuple[Windows, 
             fix="Use 'same' or 'valid'",
         )
     dilations = per_axis(layer.dilation_rate, layer.rank)
-    axes = zip(shape[:-1], kernel.shape[:-2], layer.strides, dilations, strict=True)
-    return tuple(Windows(n, k, s, d, layer.padding) for n, k, s, d in axes)
+    return windows_of(shape[:-1], kernel.shape[:-2], layer.strides, layer.padding, dilations)
 
 
 RULES: Rules = MappingProxyType(

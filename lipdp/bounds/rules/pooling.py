@@ -12,7 +12,13 @@ import keras
 
 from lipdp.bounds.rules.base import FiniteInput, LayerBounds, Rules, Shapes, Weightless
 from lipdp.errors import UnsupportedLayer
-from lipdp.layers.windows import Windows, coverage, padded_sum_norm, real_mean_norm
+from lipdp.layers.windows import (
+    Windows,
+    coverage,
+    padded_sum_norm,
+    real_mean_norm,
+    windows_of,
+)
 from lipdp.numerics import times
 
 
@@ -30,10 +36,9 @@ def check_channels_last(layer: Any) -> None:
         )
 
 
-def _windows(layer: Any, shapes: Shapes) -> list[Windows]:
+def _windows(layer: Any, shapes: Shapes) -> tuple[Windows, ...]:
     check_channels_last(layer)
-    axes = zip(shapes.input[:-1], layer.pool_size, layer.strides, strict=True)
-    return [Windows(n, k, s, padding=layer.padding) for n, k, s in axes]
+    return windows_of(shapes.input[:-1], layer.pool_size, layer.strides, layer.padding)
 
 
 @dataclass(frozen=True)
