@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
@@ -110,7 +110,7 @@ class KeptEntry(BaseModel):
     model_config = _STRICT
 
     purpose: str
-    draw: Annotated[list[str | int], Field(min_length=3, max_length=3)]
+    draw: Annotated[list[Any], Field(min_length=3, max_length=3)]
     sampling_rate: float
     noise_multiplier: float
     overflow_probability: float
@@ -137,7 +137,7 @@ def kept(entry: Entry, steps: int) -> KeptEntry:
     """An entry and its count."""
     return KeptEntry.model_construct(
         purpose=entry.purpose,
-        draw=list(astuple(entry.draw)),
+        draw=[entry.draw.name, entry.draw.num_examples, entry.draw.most_rows],
         sampling_rate=entry.sampling_rate,
         noise_multiplier=entry.noise_multiplier,
         overflow_probability=entry.price,

@@ -367,7 +367,7 @@ class PrivacyLedger:
             entry.noise_multiplier,
             entry.steps,
             entry.overflow_probability,
-            Draw(*entry.draw),  # type: ignore[arg-type]
+            Draw(*entry.draw),
             entry.purpose,
             entry.terms,
             entry.session,
