@@ -32,7 +32,7 @@ from typing import Any
 import keras
 
 from lipdp.bounds.graph import Call
-from lipdp.bounds.rules.linear import weight_bound
+from lipdp.bounds.rules.base import weight_bound
 from lipdp.projections import frobenius_norm_bound
 
 _LOST = 2.0**-110

@@ -16,7 +16,7 @@ from lipdp.layers import (
     SpectralDense,
 )
 from lipdp.losses import MulticlassHinge
-from lipdp.projections import BjorckProjection, ChannelBall, L2Ball
+from lipdp.projections import BjorckProjection, ChannelBall, L2Ball, MaxBall
 
 LOSS = MulticlassHinge(margin=1.0)
 L = keras.layers
@@ -31,6 +31,8 @@ def layers_with_a_set():
             L.DepthwiseConv2D(2, depthwise_constraint=ChannelBall(0.5), use_bias=False),
             L.Flatten(),
         ],
+        "slopes": [L.Flatten(), L.PReLU(alpha_constraint=MaxBall(0.5)), SpectralDense(6)],
+        "slopes in a Euclidean ball": [L.Flatten(), L.PReLU(alpha_constraint=L2Ball(0.5))],
     }
 
 

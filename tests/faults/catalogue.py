@@ -139,6 +139,13 @@ BOUNDS = (
         ("tests/bounds/test_present_weights.py::test_a_weight_outside_its_set_is_counted",),
     ),
     Fault(
+        "slopes-outside-their-set",
+        "bounds",
+        "return projection.reach(present, trained=variable.trainable)",
+        "return projection.norm_bound",
+        ("tests/bounds/test_present_weights.py::test_a_weight_outside_its_set_is_counted",),
+    ),
+    Fault(
         "present-weight-instead-of-its-set",
         "bounds",
         "return max(present, self.norm_bound) if trained else present",

@@ -19,6 +19,7 @@ from lipdp.bounds.rules.base import (
     Shapes,
     enlarges,
     projection_of,
+    weight_bound,
 )
 from lipdp.bounds.rules.structure import as_computed
 from lipdp.errors import UnsupportedLayer
@@ -384,12 +385,10 @@ class _LearnedSlopes:
 
 def _prelu(layer: Any, shapes: Shapes) -> LayerBounds:
     _check_slopes(layer, shapes)
-    present = greatest_entry_bound(keras.ops.convert_to_numpy(layer.alpha))
-    trained = bool(layer.alpha.trainable)
     return _LearnedSlopes(
-        steepest=_steepest(layer.alpha) if trained else present,
-        present=present,
-        trained=trained,
+        steepest=_steepest(layer.alpha),
+        present=greatest_entry_bound(keras.ops.convert_to_numpy(layer.alpha)),
+        trained=bool(layer.alpha.trainable),
         shared=shapes.size // math.prod(layer.alpha.shape),
     )
 
@@ -406,11 +405,12 @@ def _check_slopes(layer: Any, shapes: Shapes) -> None:
 
 
 def _steepest(variable: Any) -> float:
-    """Bound of the greatest entry of every weight of a set: at most its spectral norm."""
+    """Bound of the greatest entry of every weight of a set, and of the present one."""
     projection = projection_of(variable)
     if isinstance(projection, MaxBall):
-        return projection.norm_bound
-    return math.inf if projection is None else projection.spectral_bound(variable.shape)
+        present = keras.ops.convert_to_numpy(variable)
+        return projection.reach(present, trained=variable.trainable)
+    return weight_bound(variable, greatest_entry_bound)
 
 
 RULES: Rules = MappingProxyType(

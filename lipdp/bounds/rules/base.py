@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import keras
+
 from lipdp.bounds.final import check_final
 from lipdp.numerics import gamma, times
 from lipdp.projections.base import Projection
@@ -162,3 +164,19 @@ def projection_of(variable: Any) -> Projection | None:
         return None
     check_final(variable.constraint, Projection, "projection")
     return variable.constraint
+
+
+def weight_bound(variable: Any, bound_of: Callable[[Any], float]) -> float:
+    """Bound of a norm of a weight: of the present one, and if trained of its whole set too.
+
+    Args:
+        variable: The weight.
+        bound_of: Bounds the norm of the present one.
+    """
+    present = bound_of(keras.ops.convert_to_numpy(variable))
+    if not variable.trainable:
+        return present
+    projection = projection_of(variable)
+    return (
+        math.inf if projection is None else max(present, projection.spectral_bound(variable.shape))
+    )

@@ -14,7 +14,14 @@ import numpy as np
 
 from lipdp.bounds.precision import usable, working_unit
 from lipdp.bounds.rules.activations import activation_bounds
-from lipdp.bounds.rules.base import LayerBounds, Rules, Shapes, Weightless, projection_of
+from lipdp.bounds.rules.base import (
+    LayerBounds,
+    Rules,
+    Shapes,
+    Weightless,
+    projection_of,
+    weight_bound,
+)
 from lipdp.bounds.rules.pooling import check_channels_last
 from lipdp.errors import UnsupportedLayer
 from lipdp.layers.convolution import ConvGeometry, per_axis
@@ -142,17 +149,6 @@ def affine_slack(layer: Any, inner: int, positions: int, side: float) -> float:
     """
     # Two roundings more for the bias, and some to spare.
     return product_slack(max(inner, positions) + 8, side, working_unit(layer))
-
-
-def weight_bound(variable: Any, bound_of: Callable[[Any], float]) -> float:
-    """Spectral norm bound of a weight: of the present one, and if trained of its whole set too."""
-    present = bound_of(keras.ops.convert_to_numpy(variable))
-    if not variable.trainable:
-        return present
-    projection = projection_of(variable)
-    return (
-        math.inf if projection is None else max(present, projection.spectral_bound(variable.shape))
-    )
 
 
 def trained_flags(*variables: Any) -> tuple[bool, ...]:
