@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import re
 from dataclasses import dataclass
-from importlib.abc import InspectLoader
 from typing import Any
 
 from lipdp.errors import UnknownName
@@ -56,7 +55,9 @@ class Registry:
         """For each name the module and the object, as the package imports them."""
         spec = importlib.util.find_spec(self.package)
         loader = None if spec is None else spec.loader
-        text = loader.get_source(self.package) if isinstance(loader, InspectLoader) else None
+        # Archives have loaders of their own kind.
+        source = getattr(loader, "get_source", None)
+        text = None if source is None else source(self.package)
         return {
             _WORDS.sub("_", entry.name).lower(): (node.module, entry.name)
             for node in ast.walk(ast.parse(text or ""))
